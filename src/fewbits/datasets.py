@@ -1,0 +1,227 @@
+"""The benchmark sets, split and vectorised by one rule, so that two methods see the same figures."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from fewbits.corpus.archives import cache_folder, find_archive
+from fewbits.corpus.arxiv import read_arxiv
+from fewbits.corpus.docstrings import read_docstrings
+from fewbits.corpus.document import Document
+from fewbits.corpus.labels import label_table
+from fewbits.corpus.matlab import read_matlab
+from fewbits.corpus.newsgroups import read_newsgroups
+from fewbits.corpus.rcv1 import read_rcv1
+from fewbits.corpus.reuters import read_reuters
+from fewbits.corpus.splits import PARTS, Part, part_of
+from fewbits.corpus.terms import TermTable
+from fewbits.corpus.tmc import read_tmc
+from fewbits.errors import DataError, ParameterError
+from fewbits.features.text import TextVectorizer
+from fewbits.features.tfidf import inverse_document_frequency, weigh
+
+
+@dataclass(frozen=True)
+class Split:
+    """One part of a data set."""
+
+    ids: list[Any]
+    texts: list[str] | None  # None where the publisher has released words only
+    features: Any  # CSR, documents x words, rows of length 1
+    labels: Any  # CSR, documents x labels, 0/1
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A labelled collection in three parts with its vocabulary."""
+
+    name: str
+    train: Split
+    validation: Split
+    test: Split
+    vocabulary: list[str]
+    label_names: list[str]
+    fingerprint: str  # of ids, texts or words, labels and vocabulary: equal figures need equal fingerprints
+
+    def part(self, name: str) -> Split:
+        """Look up a part by name."""
+        if name not in PARTS:
+            raise ParameterError("there is no such part", allowed=", ".join(PARTS), got=repr(name))
+        return {"train": self.train, "validation": self.validation, "test": self.test}[name]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a data set comes from and how it is split."""
+
+    name: str
+    read: Callable[[Path], Iterable[Document] | TermTable]
+    cuts: tuple[float, float]
+    vocabulary_size: int
+    archive: str | None = None
+    url: str | None = None
+    contents: str | None = None  # checksum of what the archive must hold, however it is packed
+
+    def locate(self, *, progress: bool = False) -> Path:
+        """Find the archive, or the folder that a set without one is kept in."""
+        return find_archive(self.archive, self.url, progress=progress) if self.archive else cache_folder()
+
+
+SOURCES = {
+    source.name: source
+    for source in (
+        Source(
+            "ng20",
+            read_newsgroups,
+            (0.6, 0.8),
+            7_164,
+            archive="20news-bydate.tar.gz",
+            url="http://qwone.com/~jason/20Newsgroups/20news-bydate.tar.gz",
+            contents=None,
+        ),
+        Source(
+            "reuters",
+            read_reuters,
+            (0.8, 0.9),
+            10_000,
+            archive="reuters21578.tar.gz",
+            url="https://kdd.ics.uci.edu/databases/reuters21578/reuters21578.tar.gz",
+            contents=None,
+        ),
+        Source(
+            "tmc",
+            read_tmc,
+            (0.75, 0.875),
+            500,
+            archive="tmc2007-500.zip",
+            contents=None,
+        ),
+        Source(
+            "arxiv",
+            read_arxiv,
+            (0.8, 0.85),
+            20_000,
+            archive="arxiv-abstracts-140k.jsonl.gz",
+            contents=None,
+        ),
+        Source("rcv1", read_rcv1, (0.8, 0.85), 47_236),
+        Source("docstrings", lambda _: read_docstrings(), (0.8, 0.9), 10_000),
+    )
+}
+
+
+def load_dataset(name: str | Path, path: Path | None = None, *, progress: bool = False) -> Dataset:
+    """Load a data set by name, or a ``.mat`` file in the layout of the VDSH authors by its path.
+
+    Parameters
+    ----------
+    name : str
+        ``ng20``, ``reuters``, ``tmc``, ``arxiv``, ``rcv1``, ``docstrings`` (the default corpus), or ``*.mat``.
+    path : Path, optional
+        An archive to read instead of looking for it; its contents are then taken as they are.
+    """
+    if str(name).endswith(".mat"):
+        source = Source(Path(name).name.split(".")[0], read_matlab, (0.8, 0.9), 0)
+        path = Path(name)
+    elif name in SOURCES:
+        source = SOURCES[str(name)]
+    else:
+        raise ParameterError("there is no such data set", allowed=", ".join(SOURCES) + " or a .mat file", got=repr(name))
+    content = source.read(path or source.locate(progress=progress))
+    checksum = None if path else source.contents
+    if isinstance(content, TermTable):
+        return _from_terms(source, content, checksum)
+    return _from_documents(source, list(content), checksum)
+
+
+def _from_documents(source: Source, documents: list[Document], checksum: str | None) -> Dataset:
+    if not documents:
+        raise DataError(f"{source.name} holds no document")
+    digest = hashlib.sha256()
+    for document in documents:
+        digest.update(json.dumps([document.id, document.text, document.labels]).encode())
+    _check_contents(source, digest.hexdigest(), checksum)
+    parts = [part_of(source.name, document.id, source.cuts) for document in documents]
+    vectorizer = TextVectorizer(max_features=source.vocabulary_size)
+    vectorizer.fit(document.text for document, part in zip(documents, parts, strict=True) if part == "train")
+    return _assemble(
+        source.name,
+        ids=[document.id for document in documents],
+        texts=[document.text for document in documents],
+        features=vectorizer.transform(document.text for document in documents),
+        label_sets=[document.labels for document in documents],
+        parts=parts,
+        vocabulary=vectorizer.vocabulary_,
+        contents=digest.hexdigest(),
+    )
+
+
+def _from_terms(source: Source, table: TermTable, checksum: str | None) -> Dataset:
+    terms = sparse.csr_array(table.terms)
+    digest = hashlib.sha256(json.dumps([list(table.ids), list(table.label_sets), list(table.vocabulary)]).encode())
+    for values, kind in ((terms.indptr, "<i8"), (terms.indices, "<i8"), (terms.data, "<f8")):
+        digest.update(values.astype(kind).tobytes())
+    _check_contents(source, digest.hexdigest(), checksum)
+    parts = table.parts or [part_of(source.name, document_id, source.cuts) for document_id in table.ids]
+    if table.weighted:
+        features = terms.astype(np.float32)
+    else:
+        features = weigh(terms, inverse_document_frequency(terms[[part == "train" for part in parts]]))
+    return _assemble(
+        source.name,
+        ids=list(table.ids),
+        texts=None,
+        features=features,
+        label_sets=table.label_sets,
+        parts=parts,
+        vocabulary=list(table.vocabulary),
+        contents=digest.hexdigest(),
+    )
+
+
+def _check_contents(source: Source, found: str, expected: str | None) -> None:
+    if expected is not None and found != expected:
+        raise DataError(
+            f"{source.archive} does not hold the {source.name} documents of the protocol",
+            allowed=f"contents {expected[:12]}",
+            got=found[:12],
+            hint=f"Fetch it again, or read it as it is: load_dataset({source.name!r}, path=...).",
+        )
+
+
+def _assemble(
+    name: str,
+    *,
+    ids: list[Any],
+    texts: list[str] | None,
+    features: Any,
+    label_sets: Sequence[tuple[str, ...]],
+    parts: Sequence[Part],
+    vocabulary: list[str],
+    contents: str,
+) -> Dataset:
+    labels, label_names = label_table(label_sets)
+    has_words = np.diff(features.indptr) > 0  # a document left with no word is dropped
+    rows = {part: np.flatnonzero(has_words & (np.asarray(parts) == part)) for part in PARTS}
+    splits = {
+        part: Split(
+            ids=[ids[row] for row in chosen],
+            texts=None if texts is None else [texts[row] for row in chosen],
+            features=features[chosen],
+            labels=labels[chosen],
+        )
+        for part, chosen in rows.items()
+    }
+    fingerprint = hashlib.sha256(json.dumps([contents, list(parts), vocabulary]).encode()).hexdigest()
+    return Dataset(name, **splits, vocabulary=vocabulary, label_names=label_names, fingerprint=fingerprint)

@@ -1,0 +1,52 @@
+"""Every error fewbits raises on purpose: what was wrong, what is allowed, what was got, what to do next."""
+
+from __future__ import annotations
+
+
+class FewbitsError(Exception):
+    """Base of all errors that fewbits raises on purpose.
+
+    >>> print(FewbitsError("n_bits is out of range", allowed="1 to 1024", got=0, hint="Try 64."))
+    n_bits is out of range (allowed: 1 to 1024; got: 0). Try 64.
+    """
+
+    def __init__(self, what: str, *, allowed: object = None, got: object = None, hint: str = "") -> None:
+        facts = [f"{name}: {value}" for name, value in (("allowed", allowed), ("got", got)) if value is not None]
+        self.message = what + (f" ({'; '.join(facts)})" if facts else "") + "." + (f" {hint}" if hint else "")
+        super().__init__(self.message)
+
+    def __str__(self) -> str:
+        return self.message  # KeyError would print the message in quotes
+
+
+class ParameterError(FewbitsError, ValueError):
+    """A parameter is outside what is allowed."""
+
+
+class DataError(FewbitsError, ValueError):
+    """The documents, labels or arrays that were given cannot be used."""
+
+
+class MissingFileError(FewbitsError, FileNotFoundError):
+    """A file or folder that is needed is not there."""
+
+
+class BrokenFolderError(FewbitsError, ValueError):
+    """A saved folder is incomplete, altered, or of another format."""
+
+
+class UnknownIdError(FewbitsError, KeyError):
+    """No document has this id."""
+
+
+class MissingExtraError(FewbitsError, ImportError):
+    """An optional part of fewbits is not installed.
+
+    >>> print(MissingExtraError("reading Parquet", extra="parquet"))
+    reading Parquet needs an optional part of fewbits. Install it: pip install 'fewbits[parquet]'
+    """
+
+    def __init__(self, purpose: str, *, extra: str) -> None:
+        super().__init__(
+            f"{purpose} needs an optional part of fewbits", hint=f"Install it: pip install 'fewbits[{extra}]'"
+        )

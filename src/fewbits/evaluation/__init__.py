@@ -1,0 +1,21 @@
+"""How good codes are: retrieval with exact ties, and the use of the bits."""
+
+from fewbits.evaluation.bits import bit_balance, bit_entropy, distinct_share
+from fewbits.evaluation.retrieval import (
+    mean_average_precision,
+    neighbour_recall,
+    precision_at_k,
+    random_floor,
+    recall_within_radius,
+)
+
+__all__ = [
+    "bit_balance",
+    "bit_entropy",
+    "distinct_share",
+    "mean_average_precision",
+    "neighbour_recall",
+    "precision_at_k",
+    "random_floor",
+    "recall_within_radius",
+]

@@ -1,0 +1,127 @@
+"""Retrieval quality, exact over all orders of documents at the same distance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import digamma
+
+from fewbits.corpus.labels import same_columns
+from fewbits.errors import ParameterError
+from fewbits.evaluation.shells import Shells, distance_blocks, packed_pair, shells
+from fewbits.features.neighbours import nearest_by_cosine
+
+
+def precision_at_k(
+    query_codes: ArrayLike, query_labels: Any, database_codes: ArrayLike, database_labels: Any, k: int = 100
+) -> float:
+    """Relevant share of the k nearest documents, averaged over the queries.
+
+    Codes are rows of 0/1. Labels are a table (documents x labels, sparse or not) or one class a document; a
+    document is relevant if it shares a label with the query.
+
+    >>> precision_at_k([[0, 0]], ["a"], [[0, 1], [1, 0], [1, 1]], ["a", "b", "a"], k=1)
+    0.5
+    """
+    return shell_precision(shells(query_codes, query_labels, database_codes, database_labels), k)
+
+
+def mean_average_precision(
+    query_codes: ArrayLike, query_labels: Any, database_codes: ArrayLike, database_labels: Any
+) -> float:
+    """Average precision over the whole ranking, averaged over the queries that have a relevant document.
+
+    >>> mean_average_precision([[0, 0]], ["a"], [[0, 0], [0, 1], [1, 1]], ["a", "b", "a"])
+    0.8333333333333333
+    """
+    return shell_average_precision(shells(query_codes, query_labels, database_codes, database_labels))
+
+
+def recall_within_radius(
+    query_codes: ArrayLike, query_labels: Any, database_codes: ArrayLike, database_labels: Any, radius: int = 2
+) -> float:
+    """Share of the relevant documents that differ in at most ``radius`` bits, averaged over the queries with any.
+
+    >>> recall_within_radius([[0, 0]], ["a"], [[0, 0], [0, 1], [1, 1]], ["a", "b", "a"], radius=1)
+    0.5
+    """
+    return shell_recall(shells(query_codes, query_labels, database_codes, database_labels), radius)
+
+
+def shell_precision(counted: Shells, k: int) -> float:
+    """:func:`precision_at_k` from shells that are counted already."""
+    return float((counted.relevant * counted.taken(k)).sum(axis=1).mean() / k)
+
+
+def shell_average_precision(counted: Shells) -> float:
+    """:func:`mean_average_precision` from shells that are counted already.
+
+    In a shell of n documents, r relevant, behind N documents with R relevant ones, place j holds a relevant
+    document with probability r/n, and then the expected relevant count up to it is R + 1 + (j-1) (r-1)/(n-1).
+    Divided by N + j and summed over j this has a closed form in harmonic numbers (McSherry and Najork, ECIR 2008).
+    """
+    n, r = counted.documents.astype(float), counted.relevant.astype(float)  # (queries, bits + 1)
+    N = counted.nearer.astype(float)
+    R = np.cumsum(r, axis=1) - r
+    slope = np.where(n > 1, (r - 1) / np.maximum(n - 1, 1), 0.0)
+    harmonic = digamma(N + n + 1) - digamma(N + 1)  # 1/(N+1) + ... + 1/(N+n)
+    in_shell = np.where(n > 0, r / np.maximum(n, 1) * (slope * n + (R + 1 - slope * (N + 1)) * harmonic), 0.0)
+    total = r.sum(axis=1)
+    return _mean_where_relevant(in_shell.sum(axis=1), total)
+
+
+def shell_recall(counted: Shells, radius: int) -> float:
+    """:func:`recall_within_radius` from shells that are counted already."""
+    n_bits = counted.relevant.shape[1] - 1
+    if not 0 <= radius <= n_bits:
+        raise ParameterError("radius is out of range", allowed=f"0 to {n_bits}", got=radius)
+    return _mean_where_relevant(counted.relevant[:, : radius + 1].sum(axis=1), counted.relevant.sum(axis=1))
+
+
+def random_floor(query_labels: Any, database_labels: Any) -> float:
+    """Precision of a random ranking: the relevant share of the database, averaged over the queries.
+
+    >>> random_floor(["a", "b"], ["a", "a", "b", "c"])
+    0.375
+    """
+    wanted, offered = same_columns(query_labels, database_labels)
+    # Queries with the same labels have the same relevant documents, and there are few such sets.
+    keys = np.array([wanted.indices[low:high].tobytes() for low, high in _bounds(wanted)], dtype=object)
+    _, first, count = np.unique(keys, return_index=True, return_counts=True)
+    shares = wanted[first].astype(np.float32) @ offered.astype(np.float32).T.tocsr()
+    return float(np.average(np.diff(shares.indptr), weights=count) / offered.shape[0])
+
+
+def neighbour_recall(
+    query_codes: ArrayLike,
+    query_features: Any,
+    database_codes: ArrayLike,
+    database_features: Any,
+    neighbours: int = 10,
+    k: int = 100,
+) -> float:
+    """Share of a query's nearest documents by cosine of features that are among its k nearest by code.
+
+    A code that only names the class fails this: it cannot tell the near from the far inside a class.
+    """
+    queries, database, n_bits = packed_pair(query_codes, database_codes)
+    nearest = nearest_by_cosine(query_features, database_features, neighbours)  # (queries, neighbours)
+    found = 0.0
+    for rows, distances in distance_blocks(queries, database):
+        sizes = np.apply_along_axis(np.bincount, 1, distances, minlength=n_bits + 1)
+        taken = Shells(sizes, sizes).taken(k)  # (queries, bits + 1)
+        reached = np.take_along_axis(distances, nearest[rows], axis=1)  # distances of the true neighbours
+        found += np.take_along_axis(taken, reached.astype(np.intp), axis=1).sum()
+    return float(found / nearest.size)
+
+
+def _mean_where_relevant(values: Any, relevant: Any) -> float:
+    """Average ``values / relevant`` over the queries that have a relevant document."""
+    answerable = relevant > 0
+    return float((values[answerable] / relevant[answerable]).mean()) if answerable.any() else 0.0
+
+
+def _bounds(table: Any) -> Any:
+    return zip(table.indptr[:-1], table.indptr[1:], strict=True)
