@@ -1,1 +1,52 @@
-"""fewbits."""
+"""fewbits learns a short binary code for every text, so that search is counting the bits that differ."""
+
+from importlib.metadata import version
+
+from fewbits.corpus import Document, read_docstrings, read_documents
+from fewbits.datasets import Dataset, Split, load_dataset
+from fewbits.errors import FewbitsError
+from fewbits.evaluation import (
+    bit_balance,
+    bit_entropy,
+    distinct_share,
+    mean_average_precision,
+    neighbour_recall,
+    precision_at_k,
+    random_floor,
+    recall_within_radius,
+)
+from fewbits.features import Embeddings, TextVectorizer, nearest_by_cosine
+from fewbits.hashers import ITQ, Hasher, RandomHyperplanes
+from fewbits.index import FlatIndex, Index, Neighbours
+from fewbits.search import Hit, SearchEngine
+
+__version__ = version("fewbits")
+
+__all__ = [
+    "ITQ",
+    "Dataset",
+    "Document",
+    "Embeddings",
+    "FewbitsError",
+    "FlatIndex",
+    "Hasher",
+    "Hit",
+    "Index",
+    "Neighbours",
+    "RandomHyperplanes",
+    "SearchEngine",
+    "Split",
+    "TextVectorizer",
+    "bit_balance",
+    "bit_entropy",
+    "distinct_share",
+    "load_dataset",
+    "mean_average_precision",
+    "nearest_by_cosine",
+    "neighbour_recall",
+    "precision_at_k",
+    "random_floor",
+    "read_docstrings",
+    "read_documents",
+    "recall_within_radius",
+]

@@ -158,7 +158,9 @@ def to_integers(packed: ArrayLike, n_bits: int) -> NDArray[np.uint64]:
     """
     rows = check_packed(packed, n_bits)
     if n_bits > 64:
-        raise ParameterError("an unsigned integer holds 64 bits", allowed="n_bits up to 64", got=n_bits, hint="Use hex.")
+        raise ParameterError(
+            "an unsigned integer holds 64 bits", allowed="n_bits up to 64", got=n_bits, hint="Use hex."
+        )
     filled = np.pad(rows, ((0, 0), (0, 8 - rows.shape[1])))  # big-endian: bytes go to the front
     return filled.view(">u8")[:, 0].astype(np.uint64) >> np.uint64(64 - n_bits)
 

@@ -88,7 +88,7 @@ SOURCES = {
             7_164,
             archive="20news-bydate.tar.gz",
             url="http://qwone.com/~jason/20Newsgroups/20news-bydate.tar.gz",
-            contents=None,
+            contents="e96d9cd504d2303c5cbdab257a8cd4ee1aa7cd0e81f274befc3f95d87d81b0a1",
         ),
         Source(
             "reuters",
@@ -97,7 +97,7 @@ SOURCES = {
             10_000,
             archive="reuters21578.tar.gz",
             url="https://kdd.ics.uci.edu/databases/reuters21578/reuters21578.tar.gz",
-            contents=None,
+            contents="96fcbfcb296ed9250aae15703b05d3f02f6f05076ab8e2ea2dedea111224bb88",
         ),
         Source(
             "tmc",
@@ -105,7 +105,7 @@ SOURCES = {
             (0.75, 0.875),
             500,
             archive="tmc2007-500.zip",
-            contents=None,
+            contents="649afb322518ea099376c1799e7f44fa584cd3fe6fe7cb37c58f1a9dd528503f",
         ),
         Source(
             "arxiv",
@@ -113,7 +113,7 @@ SOURCES = {
             (0.8, 0.85),
             20_000,
             archive="arxiv-abstracts-140k.jsonl.gz",
-            contents=None,
+            contents="2fc3ad02723c2cf10b0d61e06ff48363ed093bb2368df6282aefffb1b51cb272",
         ),
         Source("rcv1", read_rcv1, (0.8, 0.85), 47_236),
         Source("docstrings", lambda _: read_docstrings(), (0.8, 0.9), 10_000),
@@ -137,7 +137,9 @@ def load_dataset(name: str | Path, path: Path | None = None, *, progress: bool =
     elif name in SOURCES:
         source = SOURCES[str(name)]
     else:
-        raise ParameterError("there is no such data set", allowed=", ".join(SOURCES) + " or a .mat file", got=repr(name))
+        raise ParameterError(
+            "there is no such data set", allowed=", ".join(SOURCES) + " or a .mat file", got=repr(name)
+        )
     content = source.read(path or source.locate(progress=progress))
     checksum = None if path else source.contents
     if isinstance(content, TermTable):

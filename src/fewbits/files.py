@@ -96,7 +96,9 @@ def _read_manifest(folder: Path, kind: str, version: int) -> dict[str, Any]:
     path = folder / MANIFEST
     if not path.is_file():
         raise MissingFileError(
-            f"{folder} is no saved {kind}", allowed=f"a folder with {MANIFEST}", hint="Check the path, or save one there."
+            f"{folder} is no saved {kind}",
+            allowed=f"a folder with {MANIFEST}",
+            hint="Check the path, or save one there.",
         )
     manifest = read_json(path)
     if not isinstance(manifest, dict) or manifest.get("format") != kind:

@@ -52,7 +52,11 @@ def _download(name: str, url: str, *, progress: bool) -> Path:
     # pooch writes beside and renames, and tries again with growing pauses
     pooch.get_logger().setLevel("ERROR")
     store = pooch.create(
-        path=cache_folder(), base_url="", registry={name: None}, urls={name: url}, retry_if_failed=DOWNLOAD_ATTEMPTS - 1
+        path=cache_folder(),
+        base_url="",
+        registry={name: None},
+        urls={name: url},
+        retry_if_failed=DOWNLOAD_ATTEMPTS - 1,
     )
     try:
         return Path(store.fetch(name, downloader=pooch.HTTPDownloader(progressbar=progress, timeout=30)))

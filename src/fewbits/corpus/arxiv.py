@@ -25,6 +25,4 @@ def read_arxiv(archive: Path) -> Iterator[Document]:
 
 
 def _all(archive: Path) -> Iterator[Document]:
-    return read_documents(
-        archive, text=("title", "abstract"), id="id", label="categories", label_separator=" "
-    )
+    return read_documents(archive, text=("title", "abstract"), id="id", label="categories", label_separator=" ")

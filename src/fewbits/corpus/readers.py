@@ -138,7 +138,9 @@ def _csv_file(path: Path, encoding: str, delimiter: str = ",") -> Iterator[tuple
                     raise DataError(f"{where} has another number of fields than the first line", allowed=count)
                 yield where, record
         except csv.Error as error:
-            raise DataError(f"{path}, line {reader.line_num} is not CSV", got=error, hint="Check its quotes.") from error
+            raise DataError(
+                f"{path}, line {reader.line_num} is not CSV", got=error, hint="Check its quotes."
+            ) from error
 
 
 def _tsv_file(path: Path, encoding: str) -> Iterator[tuple[str, Record]]:

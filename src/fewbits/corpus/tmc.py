@@ -62,7 +62,8 @@ def _term_table(ids: list[str], rows: list[list[int]], attributes: list[str], la
     lengths = [len(row) for row in rows]
     indices = np.fromiter((position for row in rows for position in row), dtype=np.int32, count=sum(lengths))
     table = sparse.csr_array(
-        (np.ones(len(indices), np.int32), indices, np.cumsum([0, *lengths])), shape=(len(rows), len(attributes))
+        (np.ones(len(indices), np.int32), indices, np.cumsum([0, *lengths])),
+        shape=(len(rows), len(attributes)),
     )
     words = [position for position, name in enumerate(attributes) if name not in label_names]
     label_sets = [tuple(attributes[p] for p in row if attributes[p] in label_names) for row in rows]

@@ -10,8 +10,7 @@ from scipy.special import digamma
 
 from fewbits.corpus.labels import same_columns
 from fewbits.errors import ParameterError
-from fewbits.evaluation.shells import Shells, distance_blocks, packed_pair, shells
-from fewbits.features.neighbours import nearest_by_cosine
+from fewbits.evaluation.shells import Shells, distance_blocks, histogram, packed_pair, shells
 
 
 def precision_at_k(
@@ -33,14 +32,18 @@ def mean_average_precision(
 ) -> float:
     """Average precision over the whole ranking, averaged over the queries that have a relevant document.
 
-    >>> mean_average_precision([[0, 0]], ["a"], [[0, 0], [0, 1], [1, 1]], ["a", "b", "a"])
-    0.8333333333333333
+    >>> round(mean_average_precision([[0, 0]], ["a"], [[0, 0], [0, 1], [1, 1]], ["a", "b", "a"]), 6)
+    0.833333
     """
     return shell_average_precision(shells(query_codes, query_labels, database_codes, database_labels))
 
 
 def recall_within_radius(
-    query_codes: ArrayLike, query_labels: Any, database_codes: ArrayLike, database_labels: Any, radius: int = 2
+    query_codes: ArrayLike,
+    query_labels: Any,
+    database_codes: ArrayLike,
+    database_labels: Any,
+    radius: int = 2,
 ) -> float:
     """Share of the relevant documents that differ in at most ``radius`` bits, averaged over the queries with any.
 
@@ -94,27 +97,25 @@ def random_floor(query_labels: Any, database_labels: Any) -> float:
     return float(np.average(np.diff(shares.indptr), weights=count) / offered.shape[0])
 
 
-def neighbour_recall(
-    query_codes: ArrayLike,
-    query_features: Any,
-    database_codes: ArrayLike,
-    database_features: Any,
-    neighbours: int = 10,
-    k: int = 100,
-) -> float:
-    """Share of a query's nearest documents by cosine of features that are among its k nearest by code.
+def neighbour_recall(query_codes: ArrayLike, database_codes: ArrayLike, nearest: ArrayLike, k: int = 100) -> float:
+    """Share of each query's true neighbours that are among its k nearest by code.
 
-    A code that only names the class fails this: it cannot tell the near from the far inside a class.
+    ``nearest`` (queries, neighbours) holds rows of the database, usually the ten nearest by cosine of the
+    features (:func:`fewbits.features.nearest_by_cosine`). A code that only names the class fails this: it cannot
+    tell the near from the far inside a class.
+
+    >>> neighbour_recall([[0, 0]], [[0, 1], [1, 0], [1, 1]], nearest=[[1]], k=1)
+    0.5
     """
     queries, database, n_bits = packed_pair(query_codes, database_codes)
-    nearest = nearest_by_cosine(query_features, database_features, neighbours)  # (queries, neighbours)
+    neighbours = np.asarray(nearest)
     found = 0.0
     for rows, distances in distance_blocks(queries, database):
-        sizes = np.apply_along_axis(np.bincount, 1, distances, minlength=n_bits + 1)
+        sizes = histogram(distances, n_bits)
         taken = Shells(sizes, sizes).taken(k)  # (queries, bits + 1)
-        reached = np.take_along_axis(distances, nearest[rows], axis=1)  # distances of the true neighbours
-        found += np.take_along_axis(taken, reached.astype(np.intp), axis=1).sum()
-    return float(found / nearest.size)
+        reached = np.take_along_axis(distances, neighbours[rows], axis=1)  # distances of the true neighbours
+        found += float(np.take_along_axis(taken, reached.astype(np.intp), axis=1).sum())
+    return found / neighbours.size
 
 
 def _mean_where_relevant(values: Any, relevant: Any) -> float:

@@ -55,9 +55,9 @@ def shells(query_codes: ArrayLike, query_labels: Any, database_codes: ArrayLike,
     columns = offered.astype(np.float32).T.tocsr()  # (labels, database)
     for rows, distances in distance_blocks(queries, database):
         shares = wanted[rows].astype(np.float32) @ columns  # CSR, nonzero where a label is shared
-        counted.documents[rows] = _histogram(distances, np.arange(distances.size), n_bits)
+        counted.documents[rows] = histogram(distances, n_bits)
         places = np.repeat(np.arange(len(distances)), np.diff(shares.indptr)) * len(database) + shares.indices
-        counted.relevant[rows] = _histogram(distances, places, n_bits)
+        counted.relevant[rows] = histogram(distances, n_bits, places)
     return counted
 
 
@@ -79,8 +79,9 @@ def distance_blocks(queries: Packed, database: Packed) -> Iterator[tuple[slice, 
         yield rows, hamming(queries[rows], database)
 
 
-def _histogram(distances: NDArray[np.uint16], places: NDArray[np.int64], n_bits: int) -> NDArray[np.int64]:
-    """Count, for each row, the distances at the given places of the flattened table."""
+def histogram(distances: NDArray[np.uint16], n_bits: int, places: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    """Count the distances of each row (rows, bits + 1), all or those at some places of the flattened table."""
     row_starts = np.arange(len(distances)) * (n_bits + 1)
-    keys = (distances + row_starts[:, None]).ravel()[places]
-    return np.bincount(keys, minlength=len(distances) * (n_bits + 1)).reshape(len(distances), n_bits + 1)
+    keys = (distances + row_starts[:, None]).ravel()
+    counts = np.bincount(keys if places is None else keys[places], minlength=len(distances) * (n_bits + 1))
+    return counts.reshape(len(distances), n_bits + 1)

@@ -57,7 +57,11 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
     """
 
     def __init__(
-        self, *, max_features: int = 20_000, stop_words: str | None = "english", token_pattern: str | None = None
+        self,
+        *,
+        max_features: int = 20_000,
+        stop_words: str | None = "english",
+        token_pattern: str | None = None,
     ) -> None:
         self.max_features = max_features
         self.stop_words = stop_words
@@ -138,7 +142,8 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         indptr = np.concatenate([[0], np.cumsum(known)])[ends]
         width = int(columns.max(initial=-1)) + 1 if n_columns is None else n_columns
         counts = sparse.csr_array(
-            (np.ones(indptr[-1], np.int32), columns[known], indptr.astype(np.int32)), shape=(len(texts), width)
+            (np.ones(indptr[-1], np.int32), columns[known], indptr.astype(np.int32)),
+            shape=(len(texts), width),
         )
         counts.sum_duplicates()
         return counts

@@ -61,7 +61,8 @@ class Hasher(TransformerMixin, BaseEstimator, ABC):
         parameters = {name: _as_json(value) for name, value in self.get_params(deep=False).items()}
         write_json(folder / "hasher.json", {"parameters": parameters, "n_features": self.n_features_in_})
         save_file(
-            {name: np.ascontiguousarray(getattr(self, name)) for name in self.learnt}, folder / "hasher.safetensors"
+            {name: np.ascontiguousarray(getattr(self, name)) for name in self.learnt},
+            folder / "hasher.safetensors",
         )
 
     @classmethod

@@ -54,7 +54,9 @@ def write_hasher(hasher: Hasher, folder: Path) -> None:
     names = [method.name for method in METHODS.values() if type(hasher) is method.hasher]
     if not names:
         raise ParameterError(
-            "only a method of the registry can be saved", allowed=", ".join(METHODS), got=type(hasher).__name__
+            "only a method of the registry can be saved",
+            allowed=", ".join(METHODS),
+            got=type(hasher).__name__,
         )
     write_json(folder / "method.json", {"method": names[0]})
     hasher.write(folder)

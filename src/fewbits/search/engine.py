@@ -1,0 +1,298 @@
+"""The engine a user holds: features, hasher, index and documents, saved and loaded as one folder."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fewbits.codes import Packed, n_bytes, pack
+from fewbits.corpus.document import Document, DocumentId
+from fewbits.corpus.labels import label_table
+from fewbits.errors import DataError, ParameterError
+from fewbits.features import Embeddings, TextVectorizer
+from fewbits.files import open_folder, read_json, save_folder, write_json
+from fewbits.hashers.base import Hasher
+from fewbits.hashers.registry import DEFAULT_METHOD, find_method, make_hasher, read_hasher, write_hasher
+from fewbits.index import FlatIndex, Index, Neighbours
+from fewbits.search.documents import DocumentStore
+
+FORMAT = "fewbits engine"
+FORMAT_VERSION = 1
+DEFAULT_HITS = 10
+BLOCK = 65_536  # rows whose bits are held unpacked at one time
+
+Features = TextVectorizer | Embeddings
+FEATURES: dict[str, type[TextVectorizer] | type[Embeddings]] = {
+    "text": TextVectorizer,
+    "embeddings": Embeddings,
+}
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A document that was found, and how many bits of its code differ from the query's."""
+
+    id: DocumentId
+    distance: int
+    text: str
+    labels: tuple[str, ...]
+
+
+class SearchEngine:
+    """Search documents by their codes.
+
+    Made by :meth:`from_texts`, :meth:`from_documents`, :meth:`from_embeddings` or :meth:`load`.
+
+    >>> texts = ["cats purr softly", "kittens and cats purr", "stocks fell sharply", "stocks and bonds fell"]
+    >>> engine = SearchEngine.from_texts(texts, n_bits=16, random_state=0)
+    >>> [hit.id for hit in engine.search("purring cats", k=2)]
+    [1, 0]
+    """
+
+    def __init__(
+        self,
+        features: Features,
+        hasher: Hasher,
+        index: Index,
+        documents: DocumentStore,
+        facts: dict[str, Any],
+    ) -> None:
+        self.features = features
+        self.hasher = hasher
+        self.index = index
+        self.documents = documents
+        self.facts = facts
+
+    @classmethod
+    def from_documents(
+        cls,
+        documents: Iterable[Document],
+        *,
+        n_bits: int = 64,
+        method: str = DEFAULT_METHOD,
+        vectorizer: TextVectorizer | None = None,
+        random_state: Any = 0,
+    ) -> SearchEngine:
+        """Learn codes for documents, which may be a stream: their texts are never all in memory."""
+        hasher = make_hasher(method, n_bits, random_state)
+        store = DocumentStore.create()
+        vectorizer = vectorizer or TextVectorizer()
+        rows = vectorizer.fit_transform(document.text for document in store.collect(documents))
+        return cls._learn(vectorizer, hasher, rows, store, method)
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: Iterable[str],
+        *,
+        ids: Iterable[DocumentId] | None = None,
+        labels: Iterable[str | Sequence[str]] | None = None,
+        **options: Any,
+    ) -> SearchEngine:
+        """Learn codes for texts; options as for :meth:`from_documents`. Ids are positions unless given."""
+        return cls.from_documents(_documents(texts, ids, labels), **options)
+
+    @classmethod
+    def from_embeddings(
+        cls,
+        embeddings: ArrayLike,
+        *,
+        texts: Iterable[str] | None = None,
+        ids: Iterable[DocumentId] | None = None,
+        labels: Iterable[str | Sequence[str]] | None = None,
+        n_bits: int = 64,
+        method: str = DEFAULT_METHOD,
+        random_state: Any = 0,
+    ) -> SearchEngine:
+        """Learn codes for embeddings of the user's own (documents x dimensions); queries are embeddings too."""
+        hasher = make_hasher(method, n_bits, random_state)
+        rows = Embeddings().fit_transform(embeddings)
+        store = DocumentStore.create()
+        documents = _documents([""] * len(rows) if texts is None else texts, ids, labels)
+        count = sum(1 for _ in store.collect(documents))
+        if count != len(rows):
+            raise DataError("embeddings and documents differ in number", got=f"{len(rows)} and {count}")
+        return cls._learn(Embeddings().fit(rows), hasher, rows, store, method)
+
+    @classmethod
+    def _learn(cls, features: Features, hasher: Hasher, rows: Any, store: DocumentStore, method: str) -> SearchEngine:
+        labels, label_names = label_table(store.label_sets())
+        hasher.fit(rows, labels if label_names else None)
+        facts = {
+            "method": method,
+            "documents_learnt_from": rows.shape[0],
+            "label_names": len(label_names),
+            "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "fewbits": version("fewbits"),
+        }
+        index = FlatIndex(hasher.n_bits)
+        index.add(store.ids(), _packed_codes(hasher, rows))
+        return cls(features, hasher, index, store, facts)
+
+    @property
+    def n_bits(self) -> int:
+        """Length of the codes."""
+        return self.index.n_bits
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def add(self, documents: Iterable[Document]) -> None:
+        """Add documents, encoded by the model as it is; if one cannot be added, none is."""
+        if isinstance(self.features, Embeddings):
+            raise DataError("this engine takes embeddings, not texts")
+        store = self.documents.writable()
+        ids: list[DocumentId] = []
+
+        def texts() -> Iterator[str]:
+            for document in store.collect(documents):
+                ids.append(document.id)
+                yield document.text
+
+        with store.all_or_none():
+            codes = self.encode(texts())
+            self.index.add(ids, codes)
+        self.documents = store
+
+    def encode(self, inputs: Any) -> Packed:
+        """Packed codes of texts (or of embeddings, where the engine was made from them)."""
+        return _packed_codes(self.hasher, self.features.transform(inputs))
+
+    def search(
+        self, query: str | ArrayLike, k: int | None = None, *, among: Sequence[DocumentId] | None = None
+    ) -> list[Hit]:
+        """The k documents nearest to a text (or an embedding), all of them or ``among`` some ids.
+
+        Without ``k`` there are ten hits, or as many as there are documents.
+        """
+        [answer] = self.index.search(self._query_code(query), _check_hits(k, len(self)), among=among)
+        return self._read(answer)
+
+    def within(self, query: str | ArrayLike, radius: int, *, among: Sequence[DocumentId] | None = None) -> list[Hit]:
+        """All documents that differ from a query in at most ``radius`` bits."""
+        [answer] = self.index.within(self._query_code(query), radius, among=among)
+        return self._read(answer)
+
+    def similar(self, id: DocumentId, k: int | None = None) -> list[Hit]:
+        """The k documents nearest to a document of the engine, itself left out."""
+        code = self.index.codes([id])
+        wanted = _check_hits(k, len(self) - 1)
+        # One more than wanted; documents with the same code may stand before it and push it out.
+        [answer] = self.index.search(code, wanted + 1)
+        others = answer.ids != id
+        return self._read(Neighbours(answer.ids[others][:wanted], answer.distances[others][:wanted]))
+
+    def info(self) -> dict[str, Any]:
+        """What the engine is made of."""
+        return {
+            "documents": len(self),
+            "bits": self.n_bits,
+            "bytes_per_document": n_bytes(self.n_bits),
+            "features": _kind(self.features),
+            "n_features": self.features.n_features,
+            "setting": find_method(self.facts["method"]).setting,
+            **self.facts,
+        }
+
+    def save(self, folder: str | Path) -> None:
+        """Save everything as one folder, which is replaced as a whole."""
+        save_folder(Path(folder), FORMAT, FORMAT_VERSION, self._write)
+
+    @classmethod
+    def load(cls, folder: str | Path, *, memory_map: bool = False, verify: bool = True) -> SearchEngine:
+        """Load a saved folder after checking it.
+
+        Parameters
+        ----------
+        memory_map : bool, default=False
+            Leave the codes on disk until they are needed.
+        verify : bool, default=True
+            Compute the checksum of every file; else only their sizes are checked.
+        """
+        generation = open_folder(Path(folder), FORMAT, FORMAT_VERSION, verify=verify)
+        facts = read_json(generation / "engine.json")
+        return cls(
+            FEATURES[facts.pop("features")].read(generation / "features"),
+            read_hasher(generation / "hasher"),
+            FlatIndex.read(generation / "index", memory_map=memory_map),
+            DocumentStore.open(generation / "documents.sqlite"),
+            facts,
+        )
+
+    def _write(self, folder: Path) -> None:
+        for name in ("features", "hasher", "index"):
+            (folder / name).mkdir()
+        self.features.write(folder / "features")
+        write_hasher(self.hasher, folder / "hasher")
+        self.index.write(folder / "index")
+        self.documents.write(folder / "documents.sqlite")
+        write_json(folder / "engine.json", {"features": _kind(self.features), **self.facts})
+
+    def _query_code(self, query: Any) -> Packed:
+        if isinstance(query, str) == isinstance(self.features, Embeddings):
+            expected = "an embedding" if isinstance(self.features, Embeddings) else "a text"
+            raise DataError("the query is of another kind", allowed=expected, got=type(query).__name__)
+        row = self.features.transform([query] if isinstance(query, str) else query)
+        if row.shape[0] != 1:
+            raise DataError("one query at a time", got=row.shape[0])
+        if not (row.nnz if hasattr(row, "nnz") else row.any()):
+            raise DataError(
+                "the query says nothing to this engine",
+                allowed="one word or more of its vocabulary",
+                got=repr(query)[:60],
+                hint="Use other or more words.",
+            )
+        return pack(self.hasher.transform(row))
+
+    def _read(self, answer: Neighbours) -> list[Hit]:
+        ids = answer.ids.tolist()
+        found = zip(self.documents.get(ids), answer.distances.tolist(), strict=True)
+        return [Hit(document.id, distance, document.text, document.labels) for document, distance in found]
+
+
+def _check_hits(k: int | None, available: int) -> int:
+    """Ten hits, or as many as there are, unless a number is asked for; that many there must be."""
+    if k is None:
+        return min(DEFAULT_HITS, available)
+    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= available:
+        raise ParameterError(
+            "k, the number of hits, is out of range",
+            allowed=f"1 to {available}, the documents to find",
+            got=k,
+            hint="Ask for fewer hits, or leave k out.",
+        )
+    return k
+
+
+def _packed_codes(hasher: Hasher, rows: Any) -> Packed:
+    blocks = [pack(hasher.transform(rows[start : start + BLOCK])) for start in range(0, rows.shape[0], BLOCK)]
+    return np.concatenate(blocks) if blocks else np.zeros((0, n_bytes(hasher.n_bits)), dtype=np.uint8)
+
+
+def _kind(features: Features) -> str:
+    return next(name for name, kind in FEATURES.items() if type(features) is kind)
+
+
+def _documents(
+    texts: Iterable[str], ids: Iterable[DocumentId] | None, labels: Iterable[str | Sequence[str]] | None
+) -> Iterator[Document]:
+    """Put texts, ids and labels together; a different number of them is an error."""
+    columns: list[Iterable[Any]] = [texts] + [column for column in (ids, labels) if column is not None]
+    try:
+        for position, row in enumerate(zip(*columns, strict=True)):
+            fields = iter(row)
+            text = next(fields)
+            document_id = position if ids is None else next(fields)
+            names = () if labels is None else next(fields)
+            yield Document(document_id, text, (names,) if isinstance(names, str) else tuple(names))
+    except ValueError as error:
+        if "zip()" not in str(error):
+            raise
+        raise DataError("texts, ids and labels differ in number") from error
