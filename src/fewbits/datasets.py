@@ -42,7 +42,7 @@ class Split:
         return len(self.ids)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # a key by identity: comparing would read all of it
 class Dataset:
     """A labelled collection in three parts with its vocabulary."""
 

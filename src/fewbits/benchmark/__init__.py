@@ -1,1 +1,1 @@
-"""."""
+"""Runs of methods on data sets, their results, and the tables made from them."""

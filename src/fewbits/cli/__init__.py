@@ -1,1 +1,53 @@
-"""."""
+"""The command line: every command parses, calls one function, and prints."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from fewbits import __version__
+from fewbits.cli import measuring, searching
+from fewbits.cli.output import err
+from fewbits.errors import FewbitsError
+
+app = typer.Typer(
+    name="fewbits",
+    help="Learn a short binary code for every text; search by counting the bits that differ.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+for command in (
+    searching.demo,
+    searching.fit,
+    searching.search,
+    searching.similar,
+    searching.encode,
+    searching.info,
+    measuring.data,
+    measuring.evaluate,
+    measuring.results,
+):
+    app.command()(command)
+
+
+@app.callback()
+def options(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
+) -> None:
+    """Learn a short binary code for every text; search by counting the bits that differ."""
+    if version:
+        print(__version__)
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the command line: exit code 0 is well, 1 an error in what was given, 2 a wrong use of the command."""
+    try:
+        app()
+    except FewbitsError as error:
+        err.print(f"Error: {error}", style="red", markup=False)
+        sys.exit(1)

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import normalize
 from sklearn.utils.validation import check_is_fitted
 
-from fewbits.errors import DataError
+from fewbits.errors import DataError, MissingFileError
 from fewbits.files import read_json, write_json
 
 
@@ -62,3 +62,13 @@ def _as_table(X: Any) -> NDArray[np.float32]:
     if not np.isfinite(table).all():
         raise DataError("embeddings hold values that are no numbers", got="NaN or infinity")
     return table
+
+
+def load_embeddings(path: Path) -> NDArray[np.float32]:
+    """Read a table of embeddings from a ``.npy`` file."""
+    if not Path(path).is_file():
+        raise MissingFileError(f"{path} is not there")
+    try:
+        return _as_table(np.load(path, allow_pickle=False))
+    except (ValueError, EOFError) as error:
+        raise DataError(f"{path} is no table of numbers in .npy format", got=error) from error

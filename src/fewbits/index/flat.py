@@ -171,7 +171,7 @@ def _range_search(
     pointer = faiss.swig_ptr
     with _threads(1 if len(queries) == 1 else None):
         # faiss counts distances below its radius, not up to it
-        faiss.hamming_range_search(  # type: ignore[attr-defined]  # generated
+        faiss.hamming_range_search(
             pointer(queries),
             pointer(database),
             len(queries),

@@ -104,22 +104,25 @@ class SearchEngine:
         cls,
         embeddings: ArrayLike,
         *,
-        texts: Iterable[str] | None = None,
-        ids: Iterable[DocumentId] | None = None,
-        labels: Iterable[str | Sequence[str]] | None = None,
+        documents: Iterable[Document] | None = None,
         n_bits: int = 64,
         method: str = DEFAULT_METHOD,
         random_state: Any = 0,
     ) -> SearchEngine:
-        """Learn codes for embeddings of the user's own (documents x dimensions); queries are embeddings too."""
+        """Learn codes for embeddings of the user's own (documents x dimensions); queries are embeddings too.
+
+        ``documents`` give ids, texts and labels in the same order; without them ids are positions.
+        """
         hasher = make_hasher(method, n_bits, random_state)
-        rows = Embeddings().fit_transform(embeddings)
+        features = Embeddings()
+        rows = features.fit_transform(embeddings)
         store = DocumentStore.create()
-        documents = _documents([""] * len(rows) if texts is None else texts, ids, labels)
+        if documents is None:
+            documents = (Document(position, "") for position in range(len(rows)))
         count = sum(1 for _ in store.collect(documents))
         if count != len(rows):
             raise DataError("embeddings and documents differ in number", got=f"{len(rows)} and {count}")
-        return cls._learn(Embeddings().fit(rows), hasher, rows, store, method)
+        return cls._learn(features, hasher, rows, store, method)
 
     @classmethod
     def _learn(cls, features: Features, hasher: Hasher, rows: Any, store: DocumentStore, method: str) -> SearchEngine:

@@ -1,0 +1,84 @@
+"""Tables in Markdown, rendered from the store of results and never written by hand."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from fewbits.benchmark.results import Result
+from fewbits.hashers.registry import METHODS
+
+METRICS = {
+    "precision_at_100": "Precision at 100",
+    "neighbour_recall": "Neighbour recall",
+    "mean_average_precision": "Mean average precision",
+    "bit_entropy": "Entropy of a bit",
+    "distinct_share": "Distinct codes per document",
+}
+INTRODUCTION = """\
+# Results
+
+Rendered from the files in `results/` by `fewbits results > docs/results.md`. Queries are the test documents, the
+database is the training documents; every figure is the exact expectation over the order of documents at the same
+distance. A cell is the mean over the seeds, ± the standard deviation where there is more than one.
+
+*Precision at 100*: share of the 100 nearest that share a label with the query; the floor is that of a random ranking.
+*Neighbour recall*: share of a query's 10 nearest by tf-idf cosine that are among its 100 nearest by code.
+"""
+
+
+def render(results: Iterable[Result]) -> str:
+    """Render all tables: one for each data set and metric."""
+    groups: defaultdict[str, list[Result]] = defaultdict(list)
+    for result in results:
+        if result.part == "test":
+            groups[result.dataset].append(result)
+    return "\n".join([INTRODUCTION, *(_dataset(name, groups[name]) for name in sorted(groups))])
+
+
+def _dataset(name: str, results: list[Result]) -> str:
+    floor = statistics.mean(result.metrics["random_floor"] for result in results)
+    tables = [_table(metric, title, results) for metric, title in METRICS.items()]
+    fingerprints = ", ".join(sorted({result.data_fingerprint[:12] for result in results}))
+    facts = f"Random floor of the precision: {floor:.4f}. Data fingerprint: {fingerprints}."
+    return "\n".join([f"## {name}\n", facts + "\n", *tables, "Made by:\n", "```sh", _command(results), "```\n"])
+
+
+def _table(metric: str, title: str, results: list[Result]) -> str:
+    lengths = sorted({result.bits for result in results})
+    rows = [
+        [METHODS[method].title, *(_cell(metric, results, method, bits) for bits in lengths)]
+        for method in _methods(results)
+    ]
+    return _markdown([title, *(f"{bits} bits" for bits in lengths)], rows)
+
+
+def _cell(metric: str, results: list[Result], method: str, bits: int) -> str:
+    values = [result.metrics[metric] for result in results if (result.method, result.bits) == (method, bits)]
+    if not values:
+        return ""
+    spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.3f}{spread}"
+
+
+def _methods(results: list[Result]) -> list[str]:
+    """Methods in the order of the registry."""
+    found = {result.method for result in results}
+    return [name for name in METHODS if name in found]
+
+
+def _command(results: list[Result]) -> str:
+    values: dict[str, Sequence[object]] = {
+        "method": _methods(results),
+        "dataset": [results[0].dataset],
+        "bits": sorted({result.bits for result in results}),
+        "seed": sorted({result.seed for result in results}),
+    }
+    options = [f"--{name} {value}" for name, chosen in values.items() for value in chosen]
+    return " ".join(["fewbits evaluate --save", *options])
+
+
+def _markdown(header: Sequence[str], rows: list[list[str]]) -> str:
+    lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
