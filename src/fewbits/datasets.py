@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tarfile
+import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,11 +143,19 @@ def load_dataset(name: str | Path, path: Path | None = None, *, progress: bool =
         raise ParameterError(
             "there is no such data set", allowed=", ".join(SOURCES) + " or a .mat file", got=repr(name)
         )
-    content = source.read(path or source.locate(progress=progress))
+    content = _read(source, path or source.locate(progress=progress))
     checksum = None if path else source.contents
     if isinstance(content, TermTable):
         return _from_terms(source, content, checksum)
-    return _from_documents(source, list(content), checksum)
+    return _from_documents(source, content, checksum)
+
+
+def _read(source: Source, path: Path) -> list[Document] | TermTable:
+    try:
+        content = source.read(path)
+        return content if isinstance(content, TermTable) else list(content)
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise DataError(f"{path} is no whole archive", got=error, hint="Delete it and fetch it again.") from error
 
 
 def _from_documents(source: Source, documents: list[Document], checksum: str | None) -> Dataset:

@@ -34,20 +34,25 @@ for command in (
     app.command()(command)
 
 
-@app.callback()
-def options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
-) -> None:
-    """Learn a short binary code for every text; search by counting the bits that differ."""
-    if version:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         print(__version__)
         raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
+    """Learn a short binary code for every text; search by counting the bits that differ."""
 
 
 def main() -> None:
     """Run the command line: exit code 0 is well, 1 an error in what was given, 2 a wrong use of the command."""
     try:
-        app()
+        app(prog_name="fewbits")
     except FewbitsError as error:
         err.print(f"Error: {error}", style="red", markup=False)
         sys.exit(1)

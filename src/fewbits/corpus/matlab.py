@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy import io, sparse
+from scipy.io.matlab import MatReadError
 
 from fewbits.corpus.splits import Part
 from fewbits.corpus.terms import TermTable
@@ -21,7 +22,7 @@ def read_matlab(path: Path) -> TermTable:
         raise MissingFileError(f"{path} is not there")
     try:
         content = io.loadmat(path)
-    except (ValueError, TypeError, NotImplementedError, OSError) as error:
+    except (MatReadError, ValueError, TypeError, NotImplementedError, OSError) as error:
         raise DataError(f"{path} is no .mat file that can be read", got=error) from error
     needed = [*PART_NAMES.values(), *(f"gnd_{name}" for name in PART_NAMES.values())]
     missing = [name for name in needed if name not in content]

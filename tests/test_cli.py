@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from fewbits import Document, SearchEngine, cli
+from fewbits.codes import to_hex
+from fewbits.index import FlatIndex
+
+
+class Output(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+Run = Callable[..., Output]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Run a command in this process, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def call(*arguments: str) -> Output:
+        monkeypatch.setattr(sys, "argv", ["fewbits", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        out, err = capfd.readouterr()
+        return Output(int(ended.value.code or 0), out, err)
+
+    return call
+
+
+@pytest.fixture
+def saved(engine: SearchEngine, tmp_path: Path) -> Path:
+    engine.save(tmp_path / "engine")
+    return tmp_path / "engine"
+
+
+@pytest.fixture
+def corpus_file(documents: list[Document], tmp_path: Path) -> Path:
+    path = tmp_path / "news.jsonl"
+    records = [{"key": d.id, "body": d.text, "topic": d.labels[0]} for d in documents]
+    path.write_text("\n".join(map(json.dumps, records)))
+    return path
+
+
+def command(*arguments: str, stdin: str = "") -> Output:
+    """Run the installed command as a user does."""
+    done = subprocess.run(
+        [sys.executable, "-m", "fewbits", *arguments], input=stdin, capture_output=True, text=True, check=False
+    )
+    return Output(done.returncode, done.stdout, done.stderr)
+
+
+def test_own_documents_go_from_file_to_hits_in_two_commands(run: Run, corpus_file: Path) -> None:
+    fitted = run(
+        "fit", str(corpus_file), "--text", "body", "--id", "key", "--label", "topic", "-o", "engine", "--bits", "20"
+    )
+    assert fitted.code == 0
+    assert "Learnt 20 bits (3 bytes) for each of 60 documents" in fitted.out
+    assert fitted.err == ""
+    found = run("search", "engine", "simmer onions and garlic", "-k", "3")
+    assert found.code == 0
+    assert found.out.startswith("simmer onions and garlic\n")
+    assert found.out.count("cooking-") == 3
+
+
+def test_hits_as_json_are_one_object_a_query(run: Run, saved: Path, engine: SearchEngine) -> None:
+    [answer] = run("search", str(saved), "boat and harbour", "-k", "4", "--json").lines
+    assert answer["query"] == "boat and harbour"
+    expected = engine.search("boat and harbour", 4)
+    assert answer["hits"] == [
+        {"id": hit.id, "distance": hit.distance, "text": hit.text, "labels": list(hit.labels)} for hit in expected
+    ]
+
+
+def test_a_radius_finds_all_within_it(run: Run, saved: Path, engine: SearchEngine) -> None:
+    [answer] = run("search", str(saved), "boat", "--radius", "6", "--json").lines
+    assert [hit["id"] for hit in answer["hits"]] == [hit.id for hit in engine.within("boat", 6)]
+
+
+def test_similar_takes_ids_that_are_texts_or_numbers(
+    run: Run, saved: Path, engine: SearchEngine, tmp_path: Path
+) -> None:
+    [answer] = run("similar", str(saved), "sailing-1", "-k", "3", "--json").lines
+    assert [hit["id"] for hit in answer["hits"]] == [hit.id for hit in engine.similar("sailing-1", 3)]
+    SearchEngine.from_texts(["red apples", "green pears", "red plums"], n_bits=8).save(tmp_path / "numbers")
+    [answer] = run("similar", str(tmp_path / "numbers"), "2", "--json").lines
+    assert {hit["id"] for hit in answer["hits"]} == {0, 1}
+
+
+def test_codes_are_printed_in_every_form_and_for_every_document_of_a_file(
+    run: Run, saved: Path, engine: SearchEngine, corpus_file: Path, documents: list[Document]
+) -> None:
+    [code] = to_hex(engine.encode(["boat"]), 20)
+    bits = bin(int(code, 16) >> 4)[2:].zfill(20)
+    assert run("encode", str(saved), "boat").out == f"{code}\n"
+    assert run("encode", str(saved), "boat", "--format", "bits").out == f"{bits}\n"
+    assert run("encode", str(saved), "boat", "--format", "integer").out == f"{int(bits, 2)}\n"
+    lines = run("encode", str(saved), "--source", str(corpus_file), "--text", "body", "--id", "key").out.splitlines()
+    expected = to_hex(engine.encode(d.text for d in documents), 20)
+    assert lines == [f"{d.id}\t{code}" for d, code in zip(documents, expected, strict=True)]
+
+
+def test_info_tells_what_an_engine_is_made_of(run: Run, saved: Path) -> None:
+    [facts] = run("info", str(saved), "--json").lines
+    assert (facts["documents"], facts["bits"], facts["bytes_per_document"], facts["method"]) == (60, 20, 3, "itq")
+    assert "documents" in run("info", str(saved)).out
+
+
+def test_embeddings_from_a_file_take_the_place_of_words(run: Run, corpus_file: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", np.random.default_rng(0).standard_normal((60, 8)))
+    options = ("--text", "body", "--id", "key", "--embeddings", str(tmp_path / "rows.npy"), "-o", "engine", "--json")
+    [facts] = run("fit", str(corpus_file), *options).lines
+    assert (facts["features"], facts["n_features"]) == ("embeddings", 8)
+    assert run("similar", "engine", "sailing-1", "-k", "2").code == 0
+
+
+def test_standard_input_gives_documents_queries_and_ids(tmp_path: Path, saved: Path) -> None:
+    records = "\n".join(json.dumps({"text": text}) for text in ("red apples", "green pears", "blue plums"))
+    fitted = command("fit", "-", "--output", str(tmp_path / "own"), "--bits", "8", stdin=records)
+    assert (fitted.code, fitted.err) == (0, "")
+    found = command("search", str(saved), "-", "-k", "1", "--json", stdin="boat harbour\n\nonions garlic\n")
+    assert [answer["query"] for answer in found.lines] == ["boat harbour", "onions garlic"]
+    alike = command("similar", str(saved), "-", "-k", "1", "--json", stdin="sailing-1\ncooking-0\n")
+    assert len(alike.lines) == 2
+
+
+def test_one_bad_query_of_many_is_told_and_the_others_are_answered(saved: Path) -> None:
+    found = command("search", str(saved), "-", "-k", "1", "--json", stdin="boat\nxyzzy\nonions\n")
+    assert found.code == 1
+    assert [answer["query"] for answer in found.lines] == ["boat", "onions"]
+    assert "Error: the query says nothing to this engine" in found.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("search", "nowhere", "boat"), "Error: nowhere is no saved fewbits engine"),
+        (("search", "ENGINE", "boat", "-k", "61"), "allowed: 1 to 60"),
+        (("search", "ENGINE", "xyzzy"), "the query says nothing"),
+        (("similar", "ENGINE", "nobody"), "no document has the id 'nobody'"),
+        (("similar", "ENGINE", "7"), "no document has the id 7"),
+        (("fit", "nowhere.jsonl", "-o", "x"), "nowhere.jsonl is not there"),
+        (("fit", "CORPUS", "-o", "x"), "line 1 has no field 'text'"),
+        (("fit", "CORPUS", "--text", "body", "-o", "x", "--bits", "0"), "n_bits, the code length"),
+        (("fit", "CORPUS", "--text", "body", "-o", "x", "--method", "magic"), "no such method"),
+        (("evaluate", "--method", "magic", "--dataset", "ng20", "--bits", "8"), "no such method"),
+        (("evaluate", "--method", "lsh", "--dataset", "x", "--bits", "8"), "no such data set"),
+        (("data", "x"), "no such data set"),
+        (("results",), "results is not there"),
+    ],
+)
+def test_a_mistake_in_what_is_given_ends_with_1_and_one_line_on_standard_error(
+    run: Run, saved: Path, corpus_file: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    places = {"ENGINE": str(saved), "CORPUS": str(corpus_file)}
+    done = run(*(places.get(argument, argument) for argument in arguments))
+    assert done.code == 1
+    assert message in done.err.replace("\n", " ")
+    assert done.out == ""
+    assert "Traceback" not in done.err
+    assert not Path("x").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("search",),
+        ("search", "engine", "q", "--k", "many"),
+        ("search", "engine", "q", "-k", "1", "--radius", "1"),
+        ("encode", "engine"),
+        ("conquer",),
+        ("fit", "a.jsonl"),
+    ],
+)
+def test_a_wrong_use_of_a_command_ends_with_2(run: Run, arguments: tuple[str, ...]) -> None:
+    done = run(*arguments)
+    assert done.code == 2
+    assert "Usage: fewbits" in done.err
+
+
+@pytest.mark.parametrize("name", ["demo", "fit", "search", "similar", "encode", "info", "data", "evaluate", "results"])
+def test_every_command_has_help_with_an_example(run: Run, name: str) -> None:
+    done = run(name, "--help")
+    assert done.code == 0
+    assert f"Example: fewbits {name}" in done.out
+
+
+def test_evaluate_prints_and_saves_one_result_a_run(run: Run, tmp_path: Path) -> None:
+    done = run("evaluate", "--method", "lsh", "--dataset", "docstrings", "--bits", "8", "--bits", "16", "--save")
+    assert done.code == 0
+    assert len(list((tmp_path / "results").glob("lsh-docstrings-*bits-seed0-*.json"))) == 2
+    assert "precision at 100" in done.out
+    table = run("results")
+    assert "## docstrings" in table.out
+    assert "| Precision at 100 | 8 bits | 16 bits |" in table.out
+
+
+def test_data_without_archives_says_which_are_missing_and_where_they_go(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FEWBITS_DATA", str(tmp_path / "none"))
+    monkeypatch.setattr("fewbits.corpus.archives.DOWNLOAD_ATTEMPTS", 1)
+    done = run("data")
+    assert done.code == 0
+    for archive in ("20news-bydate.tar.gz", "reuters21578.tar.gz", "tmc2007-500.zip", "arxiv-abstracts-140k.jsonl.gz"):
+        assert archive in done.err
+    assert str(tmp_path / "none") in done.err.replace("\n", "")
+    assert run("data", "tmc").code == 1
+
+
+def test_the_demonstration_learns_saves_measures_and_says_what_to_type_next(run: Run, tmp_path: Path) -> None:
+    done = run("demo")
+    assert done.code == 0
+    assert "Learnt 64 bits (8 bytes) for each of" in done.out
+    rows = {
+        line.split()[0]: line.split()[1:] for line in done.out.splitlines() if line.startswith(("package", "module"))
+    }
+    for precision, floor in rows.values():
+        assert float(precision) > 2 * float(floor)
+    assert "fewbits search fewbits-demo" in done.out
+    assert isinstance(SearchEngine.load(tmp_path / "fewbits-demo").index, FlatIndex)
+    assert run("similar", "fewbits-demo", "json.dumps").code == 0
+
+
+def test_the_version_is_printed(run: Run) -> None:
+    import fewbits
+
+    assert run("--version").out.strip() == fewbits.__version__

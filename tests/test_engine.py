@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fewbits import Document, SearchEngine
+from fewbits.errors import BrokenFolderError, DataError, MissingFileError, ParameterError, UnknownIdError
+
+
+def test_texts_are_found_by_texts_like_them(engine: SearchEngine) -> None:
+    for topic, query in {"cooking": "simmer onions and garlic soup", "sailing": "wind pushes the boat mast"}.items():
+        hits = engine.search(query, k=5)
+        assert [hit.labels for hit in hits] == [(topic,)] * 5
+        assert [hit.distance for hit in hits] == sorted(hit.distance for hit in hits)
+
+
+def test_hits_carry_the_documents_they_stand_for(engine: SearchEngine, documents: list[Document]) -> None:
+    known = {document.id: document for document in documents}
+    for hit in engine.search("distant galaxies and stars"):
+        assert (hit.text, hit.labels) == (known[hit.id].text, known[hit.id].labels)
+
+
+def test_ten_hits_come_without_k_or_all_documents_where_there_are_fewer(engine: SearchEngine) -> None:
+    assert len(engine.search("stars")) == 10
+    small = SearchEngine.from_texts(["red apples", "green pears", "blue plums"], n_bits=8)
+    assert len(small.search("apples")) == 3
+    assert len(small.similar(0)) == 2
+
+
+def test_similar_leaves_the_document_itself_out_also_among_equal_codes() -> None:
+    texts = ["same words here"] * 6 + ["other things there"] * 6
+    engine = SearchEngine.from_texts(texts, n_bits=8)
+    assert [hit.id for hit in engine.similar(4, k=3)] == [0, 1, 2]
+    assert [hit.id for hit in engine.similar(1, k=5)] == [0, 2, 3, 4, 5]
+
+
+def test_search_among_some_ids_and_within_a_radius(engine: SearchEngine) -> None:
+    among = ["cooking-0", "sailing-1", "astronomy-2"]
+    assert {hit.id for hit in engine.search("galaxies stars", k=3, among=among)} == set(among)
+    near = engine.within("galaxies stars planets light", radius=4)
+    assert near
+    assert all(hit.distance <= 4 for hit in near)
+    assert engine.search("galaxies stars planets light", k=len(near)) == near
+
+
+def test_an_engine_saved_and_loaded_gives_the_same_hits(engine: SearchEngine, tmp_path: Path) -> None:
+    engine.save(tmp_path / "engine")
+    for options in ({}, {"memory_map": True}, {"verify": False}):
+        again = SearchEngine.load(tmp_path / "engine", **options)
+        for query in ("onions", "boat and harbour", "telescope"):
+            assert again.search(query) == engine.search(query)
+        assert again.info() == engine.info()
+        assert np.array_equal(again.encode(["boat"]), engine.encode(["boat"]))
+
+
+def test_a_folder_holds_json_arrays_and_sqlite_and_no_pickle(engine: SearchEngine, tmp_path: Path) -> None:
+    engine.save(tmp_path / "engine")
+    suffixes = {path.suffix for path in (tmp_path / "engine").rglob("*") if path.is_file()}
+    assert suffixes == {".json", ".safetensors", ".npy", ".sqlite"}
+
+
+def test_documents_added_later_are_found_and_saved_without_learning_anew(engine: SearchEngine, tmp_path: Path) -> None:
+    before = engine.encode(["boat"])
+    engine.add([Document("new", "garlic onions pepper soup simmer kitchen", ("cooking",))])
+    assert "new" in [hit.id for hit in engine.search("garlic onions pepper soup simmer kitchen", k=5)]
+    assert np.array_equal(engine.encode(["boat"]), before)
+    engine.save(tmp_path / "engine")
+    loaded = SearchEngine.load(tmp_path / "engine")
+    loaded.add([Document("newer", "stars", ())])
+    loaded.save(tmp_path / "engine")
+    assert len(SearchEngine.load(tmp_path / "engine")) == 62
+
+
+def test_when_one_document_cannot_be_added_none_is(engine: SearchEngine) -> None:
+    with pytest.raises(DataError, match="the id 'cooking-0' is given twice"):
+        engine.add([Document("fresh", "boat"), Document("cooking-0", "again")])
+    assert len(engine) == len(engine.documents) == 60
+    engine.add([Document("fresh", "boat")])
+    assert len(engine) == len(engine.documents) == 61
+
+
+def test_integer_ids_and_one_label_or_several_are_kept(tmp_path: Path) -> None:
+    engine = SearchEngine.from_texts(["red apples", "green pears"], ids=[70, 7], labels=["a", ["a", "b"]], n_bits=9)
+    engine.save(tmp_path / "engine")
+    hits = {hit.id: hit.labels for hit in SearchEngine.load(tmp_path / "engine").search("apples")}
+    assert hits == {70: ("a",), 7: ("a", "b")}
+
+
+def test_embeddings_of_the_users_own_take_the_place_of_texts(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    centres = generator.standard_normal((3, 16))
+    rows = np.repeat(centres, 20, axis=0) + 0.1 * generator.standard_normal((60, 16))
+    documents = [Document(f"d{n}", f"text {n}", (str(n // 20),)) for n in range(60)]
+    engine = SearchEngine.from_embeddings(rows, documents=documents, n_bits=12)
+    engine.save(tmp_path / "engine")
+    again = SearchEngine.load(tmp_path / "engine")
+    assert {hit.labels for hit in again.search(centres[1] * 5, k=10)} == {("1",)}  # length does not count
+    assert all(hit.id in range(20) for hit in SearchEngine.from_embeddings(rows).similar(0, k=3))  # of one centre
+    with pytest.raises(DataError, match=r"the query is of another kind \(allowed: an embedding; got: str\)"):
+        again.search("text")
+    with pytest.raises(DataError, match="embeddings and documents differ in number"):
+        SearchEngine.from_embeddings(rows, documents=documents[:5])
+
+
+def test_equal_inputs_and_seed_give_equal_codes(documents: list[Document]) -> None:
+    first, second = (SearchEngine.from_documents(documents, n_bits=32, random_state=5) for _ in range(2))
+    ids = [document.id for document in documents]
+    assert np.array_equal(first.index.codes(ids), second.index.codes(ids))
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "error", "message"),
+    [
+        ([], {}, DataError, r"there is no document to learn from \(allowed: one or more; got: 0\)"),
+        (["", "", " \n"], {}, DataError, "no document has a word"),
+        (["word"], {"n_bits": 0}, ParameterError, r"n_bits, the code length, is out of range.*got: 0"),
+        (["word"], {"method": "magic"}, ParameterError, "no such method"),
+        (["word", "other"], {"ids": ["a", "a"]}, DataError, "the id 'a' is given twice"),
+        (["word", "other"], {"ids": ["a"]}, DataError, "texts, ids and labels differ in number"),
+        (["word", "other"], {"ids": ["a", 1]}, DataError, "all texts or all whole numbers"),
+    ],
+)
+def test_a_corpus_that_cannot_be_learnt_from_is_refused(
+    texts: list[str], options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        SearchEngine.from_texts(texts, **options)
+
+
+def test_bad_queries_are_refused_with_the_reason(engine: SearchEngine) -> None:
+    with pytest.raises(
+        ParameterError, match=r"k, the number of hits.*allowed: 1 to 60, the documents to find; got: 61"
+    ):
+        engine.search("boat", k=61)
+    with pytest.raises(ParameterError, match=r"allowed: 1 to 59, the documents to find; got: 60"):
+        engine.similar("cooking-0", k=60)
+    with pytest.raises(UnknownIdError, match="no document has the id 'nobody'"):
+        engine.similar("nobody")
+    with pytest.raises(DataError, match=r"the query says nothing to this engine.*got: 'xyzzy'.*other or more words"):
+        engine.search("xyzzy")
+    with pytest.raises(MissingFileError, match="nowhere is no saved fewbits engine"):
+        SearchEngine.load("nowhere")
+
+
+def every_file(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("damage", ["truncated", "altered", "removed"])
+def test_damage_to_any_file_of_a_saved_engine_is_seen_when_loading(
+    engine: SearchEngine, tmp_path: Path, damage: str
+) -> None:
+    engine.save(tmp_path / "whole")
+    names = [path.relative_to(tmp_path / "whole") for path in every_file(tmp_path / "whole")]
+    assert len(names) >= 9
+    for name in names:
+        shutil.copytree(tmp_path / "whole", tmp_path / "damaged")
+        path = tmp_path / "damaged" / name
+        content = path.read_bytes()
+        if damage == "truncated":
+            path.write_bytes(content[: len(content) // 2])
+        elif damage == "altered":
+            middle = len(content) // 2
+            path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
+        else:
+            path.unlink()
+        with pytest.raises(
+            (BrokenFolderError, MissingFileError),
+            match=r"\.json|is no saved|\.npy|\.sqlite|\.safetensors|another kind|newer",
+        ):
+            SearchEngine.load(tmp_path / "damaged")
+        shutil.rmtree(tmp_path / "damaged")
+
+
+def test_an_engine_of_a_newer_format_is_refused_with_what_to_do(engine: SearchEngine, tmp_path: Path) -> None:
+    engine.save(tmp_path / "engine")
+    path = tmp_path / "engine" / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "version": 99}))
+    with pytest.raises(
+        BrokenFolderError, match=r"newer format \(allowed: fewbits engine up to version 1; got: 99\). Update"
+    ):
+        SearchEngine.load(tmp_path / "engine")
+
+
+def test_a_kill_while_saving_leaves_the_state_before_or_after(tmp_path: Path) -> None:
+    script = """
+import sys
+from fewbits import SearchEngine
+engine = SearchEngine.load(sys.argv[1])
+print("loaded", flush=True)
+while True:
+    engine.save(sys.argv[1])
+"""
+    folder = tmp_path / "engine"
+    SearchEngine.from_texts([f"word{chr(97 + n)} common" for n in range(20)], n_bits=16).save(folder)
+    generator = np.random.default_rng(0)
+    for _ in range(8):
+        process = subprocess.Popen([sys.executable, "-c", script, str(folder)], stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "loaded\n"
+        time.sleep(generator.uniform(0, 0.2))
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        assert len(SearchEngine.load(folder)) == 20
