@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import textwrap
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import track
-from rich.table import Table
 
 from fewbits.search import Hit
 
@@ -28,25 +28,26 @@ def print_json(value: Any) -> None:
 
 def print_hits(query: str, hits: list[Hit], n_bits: int) -> None:
     """Print a query and its hits for a person."""
-    out.print(f"[bold]{escape(query)}[/bold]")
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1))
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(ratio=1)
+    out.print(f"[bold]{escape(query)}[/bold]", soft_wrap=True)
+    room = len(str(n_bits))
+    indent = " " * (2 * room + 3)
     for hit in hits:
         labels = f"  [dim]{escape(', '.join(hit.labels))}[/dim]" if hit.labels else ""
-        body = f"[cyan]{escape(str(hit.id))}[/cyan]{labels}\n{escape(snippet(hit.text))}"
-        table.add_row(f"{hit.distance}/{n_bits}", body)
-    out.print(table)
+        out.print(f"{hit.distance:>{room}}/{n_bits}  [cyan]{escape(str(hit.id))}[/cyan]{labels}", soft_wrap=True)
+        lines = textwrap.wrap(snippet(hit.text), out.width, initial_indent=indent, subsequent_indent=indent)
+        out.print("\n".join(lines), markup=False, soft_wrap=True)
 
 
 def print_table(header: list[str], rows: Iterable[list[str]]) -> None:
-    """Print a table for a person; all columns but the first are numbers."""
-    table = Table(box=None, pad_edge=False)
-    for position, name in enumerate(header):
-        table.add_column(name, justify="left" if position == 0 else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*(escape(cell) for cell in row))
-    out.print(table)
+    """Print a table for a person, never shortened; all columns but the first are numbers."""
+    lines = [header, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    for line in lines:
+        cells = [
+            line[0].ljust(widths[0]),
+            *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)),
+        ]
+        out.print("  ".join(cells), markup=False, soft_wrap=True)
 
 
 def snippet(text: str) -> str:
