@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -62,10 +63,14 @@ def demo(
     out.print(f"Do the 10 nearest of {done.held_out:,} documents that were held out have the same label?\n")
     rows = [[found.label, f"{found.precision:.3f}", f"{found.floor:.3f}"] for found in done.agreement]
     print_table(["label", "nearest by code", "random"], rows)
+    command = "fewbits" if shutil.which("fewbits") else sys.argv[0]  # as it was called, where it is not on the path
     out.print("\nNow type:")
-    out.print(f'  fewbits search {done.folder} "sort a list in place"', markup=False)
-    out.print(f"  fewbits similar {done.folder} json.dumps", markup=False)
-    out.print("  fewbits fit your-file.jsonl --output your-engine", markup=False)
+    for arguments in (
+        f'search {done.folder} "sort a list in place"',
+        f"similar {done.folder} json.dumps",
+        "fit your-file.jsonl --output your-engine",
+    ):
+        out.print(f"  {command} {arguments}", markup=False, soft_wrap=True)
     return None
 
 
