@@ -22,6 +22,7 @@ from fewbits.corpus.arxiv import read_arxiv
 from fewbits.corpus.newsgroups import read_newsgroups
 from fewbits.corpus.reuters import read_reuters
 from fewbits.corpus.tmc import read_tmc
+from fewbits.datasets import SOURCES
 from fewbits.errors import DataError, MissingFileError, ParameterError
 
 # protocol: train, validation, test, vocabulary, labels, random floor
@@ -134,7 +135,7 @@ def test_arxiv_joins_title_and_abstract_and_keeps_the_40_most_frequent_categorie
 def mat_file(path: Path, **changes: object) -> Path:
     content: dict[str, object] = {}
     for name, count in (("train", 4), ("cv", 2), ("test", 3)):
-        content[name] = sparse.csr_matrix(np.eye(count, 5))
+        content[name] = sparse.csr_matrix(7 * np.eye(count, 5))
         content[f"gnd_{name}"] = np.eye(count, 6, dtype=np.uint8)
     scipy_io.savemat(path, {name: value for name, value in {**content, **changes}.items() if value is not None})
     return path
@@ -142,8 +143,9 @@ def mat_file(path: Path, **changes: object) -> Path:
 
 def test_a_mat_file_keeps_its_own_parts_weights_and_labels(tmp_path: Path) -> None:
     dataset = load_dataset(mat_file(tmp_path / "ng20.tfidf.mat"))
-    assert (dataset.name, len(dataset.train), len(dataset.validation), len(dataset.test)) == ("ng20", 4, 2, 3)
-    assert dataset.train.features.toarray().tolist() == np.eye(4, 5).tolist()
+    sizes = (len(dataset.train), len(dataset.validation), len(dataset.test))
+    assert (dataset.name, sizes) == ("ng20.tfidf.mat", (4, 2, 3))
+    assert dataset.train.features.toarray().tolist() == np.eye(4, 5).tolist()  # scaled to length 1
     assert dataset.test.labels.toarray().tolist() == np.eye(3, 4).tolist()  # only labels that occur
     assert dataset.train.texts is None
 
@@ -190,9 +192,28 @@ def test_rcv1_is_read_from_scikit_learns_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Retry downloading")
-def test_rcv1_without_a_network_is_refused_with_the_folder(own_cache: Path) -> None:
+def test_rcv1_without_a_network_is_refused_with_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FEWBITS_DATA")
     with pytest.raises(MissingFileError, match=r"RCV1 is not in .*fewbits and cannot be fetched"):
         load_dataset("rcv1")
+
+
+def test_archives_of_another_layout_are_refused_with_what_they_lack(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("tmc2007-500-train.arff", "")
+    with pytest.raises(DataError, match=r"lacks tmc2007-500-test.arff, tmc2007-500.xml"):
+        load_dataset("tmc", path=tmp_path / "a.zip")
+    with pytest.raises(DataError, match=r"holds README.*allowed: messages in a folder for each group"):
+        load_dataset("ng20", path=tar(tmp_path / "a.tar.gz", {"README": "x"}))
+    with pytest.raises(DataError, match=r"holds no document of reuters"):
+        load_dataset("reuters", path=tar(tmp_path / "b.tar.gz", {"reut2-000.sgm": "x"}))
+    with pytest.raises(MissingFileError, match=r"c.zip is not there"):
+        load_dataset("tmc", path=tmp_path / "c.zip")
+
+
+def test_rcv1_is_looked_for_in_the_named_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEWBITS_DATA", str(tmp_path))
+    assert SOURCES["rcv1"].locate() == tmp_path
 
 
 def test_an_unknown_set_is_refused_with_the_known_ones() -> None:
@@ -205,7 +226,7 @@ def test_an_unknown_set_is_refused_with_the_known_ones() -> None:
 def test_an_archive_with_other_contents_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = tar(tmp_path / "20news-bydate.tar.gz", {"train/sci.space/12": "Subject: Orbits\n\norbits planets"})
     monkeypatch.setenv("FEWBITS_DATA", str(tmp_path))
-    with pytest.raises(DataError, match=r"does not hold the ng20 documents of the protocol.*Fetch it again"):
+    with pytest.raises(DataError, match=r"does not hold the ng20 documents of the protocol.*fetch it again"):
         load_dataset("ng20")
     assert load_dataset("ng20", path=archive).vocabulary == ["orbits", "planets", "subject"]
 

@@ -32,7 +32,7 @@ Run = Callable[..., Output]
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
     """Run a command in this process, in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "60")  # narrower than any error
 
     def call(*arguments: str) -> Output:
         monkeypatch.setattr(sys, "argv", ["fewbits", *arguments])
@@ -154,7 +154,10 @@ def test_one_bad_query_of_many_is_told_and_the_others_are_answered(saved: Path) 
         (("search", "ENGINE", "boat", "-k", "61"), "allowed: 1 to 60"),
         (("search", "ENGINE", "xyzzy"), "the query says nothing"),
         (("similar", "ENGINE", "nobody"), "no document has the id 'nobody'"),
-        (("similar", "ENGINE", "7"), "no document has the id 7"),
+        (("similar", "ENGINE", "7"), "no document has the id '7'"),
+        (("fit", "CORPUS", "--text", "body", "-o", "FULL"), "holds other files"),
+        (("fit", "CORPUS", "--text", "body", "-o", "/proc/x"), "/proc/x"),
+        (("fit", "CORPUS", "--text", "body", "-o", "x", "--token-pattern", "("), "no regular expression"),
         (("fit", "nowhere.jsonl", "-o", "x"), "nowhere.jsonl is not there"),
         (("fit", "CORPUS", "-o", "x"), "line 1 has no field 'text'"),
         (("fit", "CORPUS", "--text", "body", "-o", "x", "--bits", "0"), "n_bits, the code length"),
@@ -168,10 +171,11 @@ def test_one_bad_query_of_many_is_told_and_the_others_are_answered(saved: Path) 
 def test_a_mistake_in_what_is_given_ends_with_1_and_one_line_on_standard_error(
     run: Run, saved: Path, corpus_file: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    places = {"ENGINE": str(saved), "CORPUS": str(corpus_file)}
+    places = {"ENGINE": str(saved), "CORPUS": str(corpus_file), "FULL": str(corpus_file.parent)}
     done = run(*(places.get(argument, argument) for argument in arguments))
     assert done.code == 1
-    assert message in done.err.replace("\n", " ")
+    assert message in done.err
+    assert done.err.count("\n") == 1
     assert done.out == ""
     assert "Traceback" not in done.err
     assert not Path("x").exists()

@@ -70,7 +70,7 @@ def test_bits_bytes_digits_and_strings_read_the_same_from_left_to_right() -> Non
 
 @pytest.mark.parametrize("n_bits", [0, -1, 5000, 1.5, True, "8"])
 def test_a_code_length_out_of_range_is_refused_with_the_range(n_bits: int) -> None:
-    with pytest.raises(ParameterError, match=r"n_bits, the code length.*allowed: a whole number from 1 to 4096; got: "):
+    with pytest.raises(ParameterError, match=r"n_bits, the code length.*allowed: 1 to 4096; got: "):
         codes.n_bytes(n_bits)
 
 
@@ -82,6 +82,11 @@ def test_a_code_length_out_of_range_is_refused_with_the_range(n_bits: int) -> No
         (lambda: codes.unpack(np.zeros((2, 3), np.uint8), 8), r"allowed: \(documents, 1\); got: \(2, 3\)"),
         (lambda: codes.unpack(np.full((1, 1), 255, np.uint8), 7), "ones after the last bit"),
         (lambda: codes.unpack(np.full((1, 1), 256), 8), "packed codes are bytes"),
+        (lambda: codes.unpack([[-1]], 8), "packed codes are bytes"),
+        (lambda: codes.unpack([[1.5]], 8), "packed codes are bytes"),
+        (lambda: codes.hamming(np.zeros((1, 8), np.uint8), np.zeros((1, 16), np.uint8)), "got: 8 and 16 bytes"),
+        (lambda: codes.from_integers([-1], 8), "do not fit into 8 bits"),
+        (lambda: codes.from_integers([1.5], 8), "do not fit into 8 bits"),
         (lambda: codes.from_hex(["zz"], 8), "not hexadecimal"),
         (lambda: codes.from_hex(["00", "0000"], 8), r"allowed: 1 bytes; got: \[2\]"),
         (lambda: codes.from_bit_strings(["01", "0"]), "one length"),

@@ -13,8 +13,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fewbits import Document, SearchEngine
+from fewbits import Document, SearchEngine, TextVectorizer
 from fewbits.errors import BrokenFolderError, DataError, MissingFileError, ParameterError, UnknownIdError
+
+
+def every_file(folder: Path) -> list[Path]:
+    """All files that hold something; writers wait for each other at .lock, which is empty."""
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
 
 
 def test_texts_are_found_by_texts_like_them(engine: SearchEngine) -> None:
@@ -65,7 +70,7 @@ def test_an_engine_saved_and_loaded_gives_the_same_hits(engine: SearchEngine, tm
 
 def test_a_folder_holds_json_arrays_and_sqlite_and_no_pickle(engine: SearchEngine, tmp_path: Path) -> None:
     engine.save(tmp_path / "engine")
-    suffixes = {path.suffix for path in (tmp_path / "engine").rglob("*") if path.is_file()}
+    suffixes = {path.suffix for path in every_file(tmp_path / "engine")}
     assert suffixes == {".json", ".safetensors", ".npy", ".sqlite"}
 
 
@@ -152,10 +157,6 @@ def test_bad_queries_are_refused_with_the_reason(engine: SearchEngine) -> None:
         SearchEngine.load("nowhere")
 
 
-def every_file(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
 @pytest.mark.parametrize("damage", ["truncated", "altered", "removed"])
 def test_damage_to_any_file_of_a_saved_engine_is_seen_when_loading(
     engine: SearchEngine, tmp_path: Path, damage: str
@@ -196,20 +197,92 @@ def test_a_kill_while_saving_leaves_the_state_before_or_after(tmp_path: Path) ->
     script = """
 import sys
 from fewbits import SearchEngine
-engine = SearchEngine.load(sys.argv[1])
+engines = [SearchEngine.load(folder) for folder in sys.argv[2:]]
 print("loaded", flush=True)
 while True:
-    engine.save(sys.argv[1])
+    for engine in engines:
+        engine.save(sys.argv[1])
 """
-    folder = tmp_path / "engine"
-    SearchEngine.from_texts([f"word{chr(97 + n)} common" for n in range(20)], n_bits=16).save(folder)
+    expected = {}
+    for name, count in (("first", 20), ("second", 300)):
+        engine = SearchEngine.from_texts([f"{name}{chr(97 + n % 26)} common {name}" for n in range(count)], n_bits=16)
+        engine.save(tmp_path / name)
+        expected[count] = [hit.id for hit in engine.search(f"common {name}")]
+    engine.save(tmp_path / "engine")
     generator = np.random.default_rng(0)
-    for _ in range(8):
-        process = subprocess.Popen([sys.executable, "-c", script, str(folder)], stdout=subprocess.PIPE, text=True)
+    seen = set()
+    for _ in range(12):
+        arguments = [str(tmp_path / name) for name in ("engine", "first", "second")]
+        process = subprocess.Popen([sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         assert process.stdout.readline() == "loaded\n"
         time.sleep(generator.uniform(0, 0.2))
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         process.stdout.close()
-        assert len(SearchEngine.load(folder)) == 20
+        survivor = SearchEngine.load(tmp_path / "engine")
+        name = "first" if len(survivor) == 20 else "second"
+        assert [hit.id for hit in survivor.search(f"common {name}")] == expected[len(survivor)]
+        seen.add(name)
+    assert seen == {"first", "second"}
+
+
+def test_documents_without_a_known_word_are_kept_but_never_found() -> None:
+    engine = SearchEngine.from_texts(["", "hello world", "other stuff", "..."], n_bits=16)
+    assert engine.search("hello")[0].id == 1
+    assert {hit.id for hit in engine.search("hello")} == {1, 2}
+    assert engine.info()["documents_without_known_words"] == 2
+    with pytest.raises(DataError, match="the document 0 has no word that this engine knows"):
+        engine.similar(0)
+
+
+def test_whole_numbers_of_numpy_are_ids_like_others(tmp_path: Path) -> None:
+    engine = SearchEngine.from_texts(["red apples", "green pears"], ids=np.array([5, 7]), n_bits=8)
+    engine.add([Document(np.int64(9), "red plums apples")])  # type: ignore[arg-type]
+    assert {hit.id for hit in engine.search("apples")} == {5, 7, 9}
+    assert engine.similar(9, k=np.int64(1))[0].id == 5  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("id", [None, 1.5, True, (1,), 2**63, b"x"])
+def test_what_is_neither_text_nor_number_is_no_id(id: Any) -> None:
+    with pytest.raises(DataError, match=r"this is no id \(allowed: a text, or a whole number of 64 bits"):
+        Document(id, "text")
+
+
+def test_labels_may_be_missing_numbers_or_several() -> None:
+    engine = SearchEngine.from_texts(["red", "green", "blue"], labels=[None, 3, ("a", "b")], n_bits=8)
+    assert [document.labels for document in engine.documents.get([0, 1, 2])] == [(), ("3",), ("a", "b")]
+
+
+def test_embeddings_are_added_with_their_documents() -> None:
+    rows = np.random.default_rng(0).standard_normal((30, 8))
+    engine = SearchEngine.from_embeddings(rows, n_bits=16)
+    engine.add([Document(100, "new")], embeddings=rows[:1])
+    assert [hit.id for hit in engine.search(rows[0], k=2)] == [0, 100]
+    with pytest.raises(DataError, match="another kind of input"):
+        engine.add([Document(101, "text alone")])
+    with pytest.raises(DataError, match="differ in number"):
+        engine.add([Document(101, "x"), Document(102, "y")], embeddings=rows[:1])
+    assert len(engine.documents) == 31
+
+
+def test_a_vectorizer_given_to_two_engines_is_changed_by_neither() -> None:
+    vectorizer = TextVectorizer(max_features=2)
+    first = SearchEngine.from_texts(["red apples", "red apples"], vectorizer=vectorizer, n_bits=8)
+    SearchEngine.from_texts(["green pears", "green pears"], vectorizer=vectorizer, n_bits=8)
+    assert first.search("apples")
+    assert not hasattr(vectorizer, "vocabulary_")
+
+
+def test_altered_arrays_are_refused_also_where_checksums_are_left_out(
+    engine: SearchEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fewbits.files.LARGE", 0)  # every file counts as large
+    engine.save(tmp_path / "engine")
+    for name in ("hasher.safetensors", "codes.npy", "idf.safetensors"):
+        path = next((tmp_path / "engine").rglob(name))
+        content = path.read_bytes()
+        path.write_bytes(b"\xff" * len(content))
+        with pytest.raises(BrokenFolderError, match=rf"{name} holds no array"):
+            SearchEngine.load(tmp_path / "engine", verify=False)
+        path.write_bytes(content)

@@ -189,6 +189,15 @@ def test_bits_are_judged_by_balance_entropy_and_distinct_codes() -> None:
             ParameterError,
             r"k is out of range \(allowed: 1 to 1",
         ),
+        (lambda: precision_at_k([[0]], ["a"], [[1]], ["a"], k=1.0), ParameterError, r"k is out of range.*got: 1.0"),  # type: ignore[arg-type]
+        (lambda: precision_at_k([[0]], ["a"], [[1]], [[1]], k=1), DataError, "stands beside a table of labels"),
+        (lambda: neighbour_recall([[0]], [[1]], [[-1]], k=1), DataError, r"nearest holds rows of the database"),
+        (
+            lambda: neighbour_recall([[0], [1]], [[1]], [[0]], k=1),
+            DataError,
+            r"allowed: \(2, neighbours\); got: \(1, 1\)",
+        ),
+        (lambda: random_floor([], ["a"]), DataError, "nothing to compare"),
         (lambda: precision_at_k([[0]], ["a"], [[1]], ["a"], k=0), ParameterError, "k is out of range"),
         (lambda: precision_at_k([[0]], ["a"], [[1, 0]], ["a"], k=1), DataError, "differ in length"),
         (lambda: precision_at_k([[0]], ["a"], [[1]], ["a", "b"], k=1), DataError, "labels of the database differ"),

@@ -17,8 +17,8 @@ from fewbits import ITQ, Dataset, Embeddings, TextVectorizer, nearest_by_cosine
 from fewbits.codes import pack
 from fewbits.errors import DataError, MissingFileError, ParameterError
 from fewbits.features.dense import load_embeddings
-from fewbits.features.tokens import WORD_PATTERN
 
+WORD_PATTERN = r"\b[a-z][a-z]+\b"  # the protocol's
 # Letters whose lower case or word character rules are special, beside plain ones and separators
 CHARACTERS = st.sampled_from("abcXYZ aa  ..,-_'09éÉßªº×÷µİıſK’“—…中文字αΩъ\u0301\n\t\x85\xa0\u2028🙂")
 TEXTS = st.lists(st.text(CHARACTERS, max_size=40), min_size=1, max_size=8)
@@ -111,6 +111,10 @@ def test_parameters_out_of_range_and_use_before_fit_are_refused() -> None:
         TextVectorizer(max_features=0).fit(["word"])
     with pytest.raises(ParameterError, match=r"stop_words is unknown \(allowed: 'english' or None; got: 'german'\)"):
         TextVectorizer(stop_words="german").fit(["wort"])
+    with pytest.raises(ParameterError, match=r"token_pattern is no regular expression \(got: '\('\)"):
+        TextVectorizer(token_pattern="(").fit(["word"])
+    with pytest.raises(ParameterError, match=r"token_pattern has several groups"):
+        TextVectorizer(token_pattern="(a)(b)").fit(["word"])
     with pytest.raises(NotFittedError):
         TextVectorizer().transform(["word"])
 

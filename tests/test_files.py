@@ -1,12 +1,19 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from fewbits.errors import BrokenFolderError, MissingFileError, ParameterError
-from fewbits.files import open_folder, read_json, replacing, save_folder, write_json
+from fewbits.files import load_folder, read_json, replacing, save_folder, write_json
+
+
+def opened(folder: Path, kind: str, version: int) -> Path:
+    return load_folder(folder, kind, version, lambda generation: generation)
 
 
 def write_two(folder: Path) -> None:
@@ -17,7 +24,7 @@ def write_two(folder: Path) -> None:
 
 def test_a_saved_folder_opens_with_all_its_files(tmp_path: Path) -> None:
     save_folder(tmp_path / "saved", "test", 1, write_two)
-    generation = open_folder(tmp_path / "saved", "test", 1)
+    generation = opened(tmp_path / "saved", "test", 1)
     assert (generation / "inner" / "b.txt").read_text() == "second"
 
 
@@ -28,7 +35,7 @@ def test_saving_again_replaces_all_and_leaves_one_generation(tmp_path: Path) -> 
         (folder / "c.txt").write_text("third")
 
     save_folder(tmp_path, "test", 1, write_one)
-    assert [path.name for path in open_folder(tmp_path, "test", 1).iterdir()] == ["c.txt"]
+    assert [path.name for path in opened(tmp_path, "test", 1).iterdir()] == ["c.txt"]
     assert len(list(tmp_path.glob("generation-*"))) == 1
 
 
@@ -41,16 +48,16 @@ def test_an_error_while_saving_leaves_the_last_state(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError, match="disk full"):
         save_folder(tmp_path, "test", 1, fail)
-    assert (open_folder(tmp_path, "test", 1) / "a.txt").read_text() == "first"
+    assert (opened(tmp_path, "test", 1) / "a.txt").read_text() == "first"
     assert len(list(tmp_path.glob("generation-*"))) == 1
 
 
 def test_what_a_crash_left_behind_neither_disturbs_reading_nor_stays(tmp_path: Path) -> None:
     save_folder(tmp_path, "test", 1, write_two)
-    (tmp_path / "generation-halfwritten").mkdir()
-    assert (open_folder(tmp_path, "test", 1) / "a.txt").read_text() == "first"
+    (tmp_path / "generation-0123456789ab").mkdir()
+    assert (opened(tmp_path, "test", 1) / "a.txt").read_text() == "first"
     save_folder(tmp_path, "test", 1, write_two)
-    assert not (tmp_path / "generation-halfwritten").exists()
+    assert not (tmp_path / "generation-0123456789ab").exists()
 
 
 def damage(tmp_path: Path, how: str) -> None:
@@ -88,12 +95,12 @@ def test_a_damaged_folder_is_refused_with_what_is_wrong(tmp_path: Path, how: str
     save_folder(tmp_path, "test", 1, write_two)
     damage(tmp_path, how)
     with pytest.raises(BrokenFolderError, match=message):
-        open_folder(tmp_path, "test", 1)
+        opened(tmp_path, "test", 1)
 
 
 def test_a_folder_that_is_not_there_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(MissingFileError, match=r"nowhere is no saved test.*manifest.json"):
-        open_folder(tmp_path / "nowhere", "test", 1)
+        opened(tmp_path / "nowhere", "test", 1)
 
 
 def test_a_folder_with_other_files_is_never_written_into(tmp_path: Path) -> None:
@@ -101,6 +108,57 @@ def test_a_folder_with_other_files_is_never_written_into(tmp_path: Path) -> None
     with pytest.raises(ParameterError, match=r"holds other files.*got: thesis.tex"):
         save_folder(tmp_path, "test", 1, write_two)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "generation-alpha"])
+def test_a_folder_that_only_looks_like_a_saved_one_is_never_written_into(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text('{"name": "an extension of somebody\'s browser"}')
+    with pytest.raises(ParameterError, match=rf"holds other files.*got: {name}"):
+        save_folder(tmp_path, "test", 1, write_two)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_saved_folder_of_another_kind_is_never_replaced(tmp_path: Path) -> None:
+    save_folder(tmp_path, "test", 1, write_two)
+    with pytest.raises(ParameterError, match="holds other files"):
+        save_folder(tmp_path, "other", 1, write_two)
+    assert (opened(tmp_path, "test", 1) / "a.txt").read_text() == "first"
+
+
+def test_files_are_as_open_to_others_as_the_user_wants(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        write_json(tmp_path / "value.json", 1)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "value.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_readers_and_writers_at_one_time_see_whole_states_only(tmp_path: Path) -> None:
+    script = """
+import sys
+from pathlib import Path
+from fewbits.files import save_folder
+folder, mark = Path(sys.argv[1]), sys.argv[2]
+def write(generation):
+    for number in range(5):
+        (generation / f"{number}.txt").write_text(mark)
+for _ in range(150):
+    save_folder(folder, "test", 1, write)
+"""
+
+    def read(generation: Path) -> set[str]:
+        return {path.read_text() for path in generation.iterdir()}
+
+    save_folder(tmp_path, "test", 1, lambda generation: None)
+    writers = [subprocess.Popen([sys.executable, "-c", script, str(tmp_path), mark]) for mark in ("a", "b")]
+    seen = []
+    while any(writer.poll() is None for writer in writers):
+        seen.append(load_folder(tmp_path, "test", 1, read))
+    assert [writer.returncode for writer in writers] == [0, 0]
+    assert all(marks in ({"a"}, {"b"}, set()) for marks in seen)
+    assert {"a"} in seen
+    assert {"b"} in seen
 
 
 def test_a_file_keeps_its_old_content_until_the_new_one_is_whole(tmp_path: Path) -> None:

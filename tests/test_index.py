@@ -77,9 +77,9 @@ class IndexAgainstBruteForce(RuleBasedStateMachine):
     def save_and_load(self, memory_map: bool) -> None:
         with tempfile.TemporaryDirectory() as folder:
             self.index.save(Path(folder) / "index")
-            loaded = FlatIndex.load(Path(folder) / "index", memory_map=memory_map)
-            assert isinstance(loaded, FlatIndex)
-            self.index = loaded  # a mapped file stays readable after its folder is gone
+            self.index = FlatIndex.load(
+                Path(folder) / "index", memory_map=memory_map
+            )  # a mapped file stays readable after its folder is gone
 
     @precondition(lambda self: self.model)
     @rule(seed=SEEDS, data=st.data())
@@ -171,6 +171,14 @@ def test_numbers_and_texts_are_different_ids() -> None:
         index.add(["8"], np.zeros((1, 1), np.uint8))
 
 
+def test_what_can_be_no_id_is_not_in_the_index_and_its_list_of_ids_is_a_copy() -> None:
+    index = filled()
+    assert None not in index
+    assert 2**70 not in index
+    index.ids().append("c")  # type: ignore[attr-defined]
+    assert list(index.ids()) == ["a", "b"]
+
+
 def test_an_index_that_was_emptied_takes_ids_of_the_other_kind() -> None:
     index = FlatIndex(8)
     index.add([7], np.zeros((1, 1), np.uint8))
@@ -204,7 +212,7 @@ def filled() -> FlatIndex:
             r"k, the number of hits.*allowed: 1 to 2, the documents in the index; got: 3",
         ),
         (lambda i, c: i.search(c, 0), ParameterError, r"k, the number of hits"),
-        (lambda i, c: FlatIndex(12).search(c, 1), ParameterError, r"allowed: nothing: the index is empty"),
+        (lambda i, c: FlatIndex(12).search(c, 1), ParameterError, r"allowed: nothing yet"),
         (lambda i, c: i.within(c, 13), ParameterError, r"radius, the bits that may differ.*allowed: 0 to 12; got: 13"),
         (lambda i, c: i.within(c, -1), ParameterError, r"radius"),
         (
@@ -219,9 +227,11 @@ def filled() -> FlatIndex:
         (lambda i, c: i.add(["c", "c"], c), DataError, r"an id is given twice in one call"),
         (lambda i, c: i.upsert(["c", "c"], c), DataError, r"an id is given twice in one call"),
         (lambda i, c: i.add(["c"], c), DataError, r"ids and codes differ in number \(got: 1 and 2\)"),
-        (lambda i, c: i.add([1, "c"], c), DataError, r"all texts or all whole numbers \(got: int and str\)"),
+        (lambda i, c: i.add([1, "c"], c), DataError, r"whole numbers of 64 bits \(got: int and str\)"),
         (lambda i, c: i.add([1.5, 2.5], c), DataError, r"got: float"),
-        (lambda i, c: i.add([2**63, 1], c), DataError, r"fit into 64 bits"),
+        (lambda i, c: i.add([2**63, 1], c), DataError, r"all whole numbers of 64 bits"),
+        (lambda i, c: i.add(np.array([2**63, 1], np.uint64), c), DataError, r"all whole numbers of 64 bits"),
+        (lambda i, c: i.add([True, False], c), DataError, r"got: bool"),
         (lambda i, c: i.add("ab", c), DataError, r"one id is no list of ids"),
         (lambda i, c: FlatIndex(0), ParameterError, r"n_bits, the code length, is out of range"),
     ],
@@ -270,8 +280,9 @@ def test_a_single_search_of_a_million_codes_costs_little_more_than_the_bare_fais
     assert ratio <= 1.3
 
 
-def test_a_million_codes_with_unsorted_integer_ids_take_at_most_24_bytes_each() -> None:
-    script = """
+@pytest.mark.parametrize("batch", [1_000_000, 5_000])
+def test_a_million_codes_with_unsorted_integer_ids_take_at_most_24_bytes_each(batch: int) -> None:
+    script = f"""
 import gc, json, tracemalloc, numpy as np
 from fewbits import FlatIndex
 def resident():
@@ -280,21 +291,26 @@ generator = np.random.default_rng(0)
 n = 1_000_000
 codes = generator.integers(0, 256, (n, 8), dtype=np.uint8)
 ids = generator.permutation(3 * n)[:n]
+def fill():
+    index = FlatIndex(64)
+    for start in range(0, n, {batch}):
+        index.add(ids[start:start + {batch}], codes[start:start + {batch}])
+    return index
 warm = FlatIndex(64)
 warm.add(ids[:1000], codes[:1000]); warm.search(codes[:1], 5)
 gc.collect(); before = resident()
-index = FlatIndex(64)
-index.add(ids, codes)
+index = fill()
 index.search(codes[:1], 10)
 gc.collect(); grown = (resident() - before) / n
 del index
 tracemalloc.start()
-index = FlatIndex(64)
-index.add(ids, codes)
-print(json.dumps({"allocated": tracemalloc.get_traced_memory()[0] / n, "resident": grown}))
+index = fill()
+gc.collect()
+print(json.dumps({{"allocated": tracemalloc.get_traced_memory()[0] / n, "resident": grown}}))
 """
     output = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
     bytes_each = json.loads(output)
-    print(bytes_each)
+    print(f"added {batch:,} at a time: {bytes_each}")
     assert bytes_each["allocated"] <= 24
-    assert bytes_each["resident"] <= 24
+    if batch == 1_000_000:  # what growing has freed, the allocator may keep
+        assert bytes_each["resident"] <= 24

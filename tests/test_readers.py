@@ -123,6 +123,8 @@ def broken(tmp_path: Path, name: str, content: bytes, **options: Any) -> list[Do
         ),
         ("a.csv", b"text,x\nfine,1\nonly\n", r"line 3 has another number of fields"),
         ("a.csv", b"body\nfine\n", r"line 2 has no field 'text' \(allowed: 'body'\)"),
+        ("a.csv", b"text,text\na,b\n", r"line 1 names a field twice"),
+        ("a.jsonl", b"[" * 100_000, r"line 1 is nested too deeply|line 1 is not JSON"),
         ("a.csv", b'text\n"open\n', r"is not CSV"),
         ("a.jsonl.gz", b"plain", r"is no whole gzip file"),
         ("a.jsonl.gz", gzip.compress(b'{"text": "a"}\n' * 999)[:30], r"is no whole gzip file"),
@@ -132,6 +134,35 @@ def broken(tmp_path: Path, name: str, content: bytes, **options: Any) -> list[Do
 def test_a_malformed_file_is_refused_with_the_place(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     with pytest.raises(DataError, match=message):
         broken(tmp_path, name, content)
+
+
+def test_utf_16_can_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.CSV"
+    path.write_bytes("text\nsmörgås\n中文\n".encode("utf-16"))
+    assert [document.text for document in read_documents(path, encoding="utf-16")] == ["smörgås", "中文"]
+
+
+def test_half_a_character_is_marked_as_broken_and_the_rest_is_read(tmp_path: Path) -> None:
+    [document] = broken(tmp_path, "a.jsonl", b'{"text": "\\ud83d hello"}')
+    assert document.text == "? hello"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"encoding": "nope"}, r"encoding is unknown.*got: 'nope'"),
+        ({"text": ()}, r"no field is named for the text"),
+        ({"label_separator": ""}, r"label_separator is empty"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused_before_reading(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        read_documents("-", **options)
+
+
+def test_fields_of_a_folder_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=r"is a folder: its documents have no fields"):
+        read_documents(tmp_path, id="id")
 
 
 def test_an_id_that_is_neither_text_nor_number_is_refused(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_a_run_is_saved_as_one_file_with_everything_about_it(dataset: Dataset, t
     assert set(content) >= KEYS
     assert (content["method"], content["dataset"], content["bits"], content["seed"]) == ("itq", "toy", 16, 3)
     assert content["metrics"]["precision_at_100"] > content["metrics"]["random_floor"] > 0.3
-    assert content["parameters"] == {"n_iterations": 50}
+    assert content["parameters"] == {"max_rows": 50_000, "n_iterations": 50}
     assert content["peak_memory_mb"] > 10
     assert set(content["seconds"]) == {"fit", "encode", "evaluate"}
     assert list(load_results(tmp_path)) == [result]

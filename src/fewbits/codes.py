@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fewbits.checks import check_whole_number
 from fewbits.errors import DataError, ParameterError
 
 Bits = NDArray[np.uint8]  # (documents, bits), 0 or 1
@@ -22,15 +23,8 @@ MAX_BITS = 4096
 
 def check_n_bits(n_bits: int) -> int:
     """Return the code length if it is one, else say what is allowed."""
-    is_number = isinstance(n_bits, (int, np.integer)) and not isinstance(n_bits, bool)
-    if not is_number or not 1 <= n_bits <= MAX_BITS:
-        raise ParameterError(
-            "n_bits, the code length, is out of range",
-            allowed=f"a whole number from 1 to {MAX_BITS}",
-            got=repr(n_bits),
-            hint="32 to 128 bits suit most collections.",
-        )
-    return int(n_bits)
+    hint = "32 to 128 bits suit most collections."
+    return check_whole_number("n_bits, the code length,", n_bits, 1, MAX_BITS, hint=hint)
 
 
 def n_bytes(n_bits: int) -> int:
@@ -76,8 +70,8 @@ def check_packed(packed: ArrayLike, n_bits: int) -> Packed:
             got=array.shape,
             hint="fewbits.codes.pack makes them from rows of 0/1.",
         )
-    if array.dtype != np.uint8 and not np.can_cast(np.min_scalar_type(array.max(initial=0)), np.uint8):
-        raise DataError("packed codes are bytes", allowed="0 to 255", got=array.dtype)
+    if array.dtype.kind not in "iu" or array.min(initial=0) < 0 or array.max(initial=0) > 255:
+        raise DataError("packed codes are bytes", allowed="whole numbers from 0 to 255", got=array.dtype)
     rows = np.ascontiguousarray(array, dtype=np.uint8)
     spare = 8 * width - n_bits
     if spare and np.any(rows[:, -1] & ((1 << spare) - 1)):
@@ -91,6 +85,8 @@ def hamming(queries: Packed, database: Packed) -> NDArray[np.uint16]:
     >>> hamming(pack([[1, 0, 1]]), pack([[1, 0, 1], [0, 1, 0]]))
     array([[0, 3]], dtype=uint16)
     """
+    if queries.shape[1] != database.shape[1]:
+        raise DataError("codes differ in length", got=f"{queries.shape[1]} and {database.shape[1]} bytes")
     left, right = _words(queries), _words(database)
     distances = np.zeros((len(left), len(right)), dtype=np.uint16)
     for word in range(left.shape[1]):
@@ -167,9 +163,11 @@ def to_integers(packed: ArrayLike, n_bits: int) -> NDArray[np.uint64]:
 
 def from_integers(integers: ArrayLike, n_bits: int) -> Packed:
     """Undo :func:`to_integers`."""
-    values = np.asarray(integers, dtype=np.uint64)
-    if check_n_bits(n_bits) > 64 or (n_bits < 64 and np.any(values >> np.uint64(n_bits))):
+    array = np.atleast_1d(np.asarray(integers))
+    below = 2 ** check_n_bits(n_bits)
+    if n_bits > 64 or array.dtype.kind not in "iu" or array.min(initial=0) < 0 or int(array.max(initial=0)) >= below:
         raise DataError(f"integers do not fit into {n_bits} bits", allowed="n_bits up to 64 and values below 2**n_bits")
+    values = array.astype(np.uint64)
     filled = (values << np.uint64(64 - n_bits)).astype(">u8")
     return np.ascontiguousarray(filled[:, None].view(np.uint8)[:, : n_bytes(n_bits)])
 

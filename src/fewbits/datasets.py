@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.preprocessing import normalize
 
-from fewbits.corpus.archives import cache_folder, find_archive
+from fewbits.corpus.archives import cache_folder, data_folder, find_archive
 from fewbits.corpus.arxiv import read_arxiv
 from fewbits.corpus.docstrings import read_docstrings
 from fewbits.corpus.document import Document
@@ -27,12 +28,12 @@ from fewbits.corpus.reuters import read_reuters
 from fewbits.corpus.splits import PARTS, Part, part_of
 from fewbits.corpus.terms import TermTable
 from fewbits.corpus.tmc import read_tmc
-from fewbits.errors import DataError, ParameterError
+from fewbits.errors import DataError, MissingFileError, ParameterError
 from fewbits.features.text import TextVectorizer
 from fewbits.features.tfidf import inverse_document_frequency, weigh
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Split:
     """One part of a data set."""
 
@@ -78,7 +79,9 @@ class Source:
 
     def locate(self, *, progress: bool = False) -> Path:
         """Find the archive, or the folder that a set without one is kept in."""
-        return find_archive(self.archive, self.url, progress=progress) if self.archive else cache_folder()
+        if self.archive:
+            return find_archive(self.archive, self.url, progress=progress)
+        return data_folder() if data_folder().is_dir() else cache_folder()
 
 
 SOURCES = {
@@ -135,7 +138,7 @@ def load_dataset(name: str | Path, path: Path | None = None, *, progress: bool =
         An archive to read instead of looking for it; its contents are then taken as they are.
     """
     if str(name).endswith(".mat"):
-        source = Source(Path(name).name.split(".")[0], read_matlab, (0.8, 0.9), 0)
+        source = Source(Path(name).name, read_matlab, (0.8, 0.9), 0)
         path = Path(name)
     elif name in SOURCES:
         source = SOURCES[str(name)]
@@ -143,28 +146,52 @@ def load_dataset(name: str | Path, path: Path | None = None, *, progress: bool =
         raise ParameterError(
             "there is no such data set", allowed=", ".join(SOURCES) + " or a .mat file", got=repr(name)
         )
-    content = _read(source, path or source.locate(progress=progress))
-    checksum = None if path else source.contents
+    found = path or source.locate(progress=progress)
+    content = _read(source, found)
+    fingerprint = _fingerprint(content)
+    if path is None and source.contents not in (None, fingerprint):
+        raise DataError(
+            f"{found} does not hold the {source.name} documents of the protocol",
+            allowed=f"contents {str(source.contents)[:12]}",
+            got=fingerprint[:12],
+            hint=f"Delete it and fetch it again, or read it as it is: load_dataset({source.name!r}, path=...).",
+        )
     if isinstance(content, TermTable):
-        return _from_terms(source, content, checksum)
-    return _from_documents(source, content, checksum)
+        return _from_terms(source, content, fingerprint)
+    return _from_documents(source, content, fingerprint)
 
 
 def _read(source: Source, path: Path) -> list[Document] | TermTable:
+    if not path.exists() and source.archive:
+        raise MissingFileError(f"{path} is not there")
     try:
         content = source.read(path)
-        return content if isinstance(content, TermTable) else list(content)
+        content = content if isinstance(content, TermTable) else list(content)
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError) as error:
         raise DataError(f"{path} is no whole archive", got=error, hint="Delete it and fetch it again.") from error
+    if not content:
+        raise DataError(f"{path} holds no document of {source.name}")
+    return content
 
 
-def _from_documents(source: Source, documents: list[Document], checksum: str | None) -> Dataset:
-    if not documents:
-        raise DataError(f"{source.name} holds no document")
+def _fingerprint(content: list[Document] | TermTable) -> str:
+    """Checksum of what an archive holds, however it is packed."""
     digest = hashlib.sha256()
-    for document in documents:
-        digest.update(json.dumps([document.id, document.text, document.labels]).encode())
-    _check_contents(source, digest.hexdigest(), checksum)
+    if isinstance(content, TermTable):
+        digest.update(json.dumps([list(content.ids), list(content.label_sets), list(content.vocabulary)]).encode())
+        for values, kind in (
+            (content.terms.indptr, "<i8"),
+            (content.terms.indices, "<i8"),
+            (content.terms.data, "<f8"),
+        ):
+            digest.update(values.astype(kind).tobytes())
+    else:
+        for document in content:
+            digest.update(json.dumps([document.id, document.text, document.labels]).encode())
+    return digest.hexdigest()
+
+
+def _from_documents(source: Source, documents: list[Document], contents: str) -> Dataset:
     parts = [part_of(source.name, document.id, source.cuts) for document in documents]
     vectorizer = TextVectorizer(max_features=source.vocabulary_size)
     vectorizer.fit(document.text for document, part in zip(documents, parts, strict=True) if part == "train")
@@ -176,19 +203,15 @@ def _from_documents(source: Source, documents: list[Document], checksum: str | N
         label_sets=[document.labels for document in documents],
         parts=parts,
         vocabulary=vectorizer.vocabulary_,
-        contents=digest.hexdigest(),
+        contents=contents,
     )
 
 
-def _from_terms(source: Source, table: TermTable, checksum: str | None) -> Dataset:
+def _from_terms(source: Source, table: TermTable, contents: str) -> Dataset:
     terms = sparse.csr_array(table.terms)
-    digest = hashlib.sha256(json.dumps([list(table.ids), list(table.label_sets), list(table.vocabulary)]).encode())
-    for values, kind in ((terms.indptr, "<i8"), (terms.indices, "<i8"), (terms.data, "<f8")):
-        digest.update(values.astype(kind).tobytes())
-    _check_contents(source, digest.hexdigest(), checksum)
     parts = table.parts or [part_of(source.name, document_id, source.cuts) for document_id in table.ids]
     if table.weighted:
-        features = terms.astype(np.float32)
+        features = normalize(terms.astype(np.float32), norm="l2")
     else:
         features = weigh(terms, inverse_document_frequency(terms[[part == "train" for part in parts]]))
     return _assemble(
@@ -199,18 +222,8 @@ def _from_terms(source: Source, table: TermTable, checksum: str | None) -> Datas
         label_sets=table.label_sets,
         parts=parts,
         vocabulary=list(table.vocabulary),
-        contents=digest.hexdigest(),
+        contents=contents,
     )
-
-
-def _check_contents(source: Source, found: str, expected: str | None) -> None:
-    if expected is not None and found != expected:
-        raise DataError(
-            f"{source.archive} does not hold the {source.name} documents of the protocol",
-            allowed=f"contents {expected[:12]}",
-            got=found[:12],
-            hint=f"Fetch it again, or read it as it is: load_dataset({source.name!r}, path=...).",
-        )
 
 
 def _assemble(

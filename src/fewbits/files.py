@@ -10,31 +10,40 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
-import tempfile
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
 
 from fewbits.errors import BrokenFolderError, MissingFileError, ParameterError
 
 MANIFEST = "manifest.json"
+LOCK = ".lock"
+GENERATION = re.compile(r"generation-[0-9a-f]{12}")
+LARGE = 64 << 20  # bytes from which a checksum takes noticeable time
+RESTORE = "Restore a copy, or save it again."
+
+Loaded = TypeVar("Loaded")
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """Open a file beside ``path`` that takes its place when the block ends well."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    beside = Path(name)
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
     try:
-        with os.fdopen(descriptor, "wb") as stream:
+        with beside.open("xb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        beside.chmod(0o644)  # mkstemp's files are private to their owner
         beside.replace(path)
     except BaseException:
         beside.unlink(missing_ok=True)
@@ -55,41 +64,96 @@ def read_json(path: Path) -> Any:
     except FileNotFoundError:
         raise MissingFileError(f"{path} is not there") from None
     except ValueError as error:
-        raise BrokenFolderError(f"{path} is not JSON", got=error, hint="Save it again or restore a copy.") from error
+        raise BrokenFolderError(f"{path} is not JSON", got=error, hint=RESTORE) from error
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write named arrays as safetensors."""
+    save_file({name: np.ascontiguousarray(values) for name, values in arrays.items()}, path)
+
+
+def read_arrays(path: Path, *names: str) -> list[NDArray[Any]]:
+    """Read the arrays of these names, which must be all there are."""
+    try:
+        arrays = load_file(path)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise BrokenFolderError(f"{path} holds no arrays", got=error, hint=RESTORE) from error
+    if set(arrays) != set(names):
+        raise BrokenFolderError(f"{path} holds other arrays", allowed=", ".join(names), got=", ".join(arrays))
+    return [arrays[name] for name in names]
+
+
+def write_array(path: Path, values: NDArray[Any]) -> None:
+    """Write one array in a form that can be mapped into memory."""
+    np.save(path, values, allow_pickle=False)
+
+
+def read_array(path: Path, *, memory_map: bool = False) -> NDArray[Any]:
+    """Read one array; mapped, it stays on disk until it is needed, and changes to it never reach the file."""
+    try:
+        return np.load(path, mmap_mode="c" if memory_map else None, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise BrokenFolderError(f"{path} holds no array", got=type(error).__name__, hint=RESTORE) from error
+
+
+def check_replaceable(folder: Path, kind: str) -> None:
+    """Refuse a folder that holds anything but an earlier save of the same kind."""
+    if folder.exists() and not folder.is_dir():
+        raise ParameterError(f"{folder} is a file", allowed="a folder that is new or was saved by fewbits")
+    if not folder.is_dir() or _saved_kind(folder) == kind:
+        return
+    # What a first save leaves behind when it is killed is ours too.
+    others = [
+        path.name for path in folder.iterdir() if not GENERATION.fullmatch(path.name) and not path.name.startswith(".")
+    ]
+    if others:
+        raise ParameterError(
+            f"{folder} holds other files",
+            allowed=f"a folder that is new, empty, or a saved {kind}",
+            got=", ".join(sorted(others)[:3]),
+            hint="Choose another folder.",
+        )
 
 
 def save_folder(folder: Path, kind: str, version: int, write: Callable[[Path], None]) -> None:
     """Save a folder of one kind: ``write`` fills an empty generation, which then replaces the last one."""
-    folder = Path(folder)
-    _check_replaceable(folder)
+    check_replaceable(folder, kind)
     folder.mkdir(parents=True, exist_ok=True)
-    generation = folder / f"generation-{uuid.uuid4().hex[:12]}"
-    generation.mkdir()
-    try:
-        write(generation)
-        manifest = {
-            "format": kind,
-            "version": version,
-            "generation": generation.name,
-            "files": {name: _facts(generation / name) for name in _file_names(generation)},
-        }
-        write_json(folder / MANIFEST, {**manifest, "checksum": _checksum(manifest)})
-    except BaseException:
-        shutil.rmtree(generation, ignore_errors=True)
-        raise
-    for other in folder.glob("generation-*"):
-        if other != generation:
-            shutil.rmtree(other, ignore_errors=True)
+    with _one_writer(folder):
+        generation = folder / f"generation-{uuid.uuid4().hex[:12]}"
+        generation.mkdir()
+        try:
+            write(generation)
+            manifest = {
+                "format": kind,
+                "version": version,
+                "generation": generation.name,
+                "files": {name: _facts(generation / name) for name in _file_names(generation)},
+            }
+            write_json(folder / MANIFEST, {**manifest, "checksum": _checksum(manifest)})
+        except BaseException:
+            shutil.rmtree(generation, ignore_errors=True)
+            raise
+        for other in folder.iterdir():  # the last one, and what a killed save left
+            if other != generation and GENERATION.fullmatch(other.name):
+                shutil.rmtree(other, ignore_errors=True)
 
 
-def open_folder(folder: Path, kind: str, version: int, *, verify: bool = True) -> Path:
-    """Return the generation of a saved folder after checking it; ``verify=False`` checks sizes only."""
-    folder = Path(folder)
-    manifest = _read_manifest(folder, kind, version)
-    generation = folder / manifest["generation"]
-    for name, facts in manifest["files"].items():
-        _check_file(generation / name, facts, verify=verify)
-    return generation
+def load_folder(
+    folder: Path, kind: str, version: int, read: Callable[[Path], Loaded], *, verify: bool = True
+) -> Loaded:
+    """Check a saved folder and ``read`` its generation; without ``verify`` large files are checked by size only."""
+    while True:
+        manifest = _read_manifest(folder, kind, version)
+        generation = folder / manifest["generation"]
+        try:
+            for name, facts in manifest["files"].items():
+                _check_file(generation / name, facts, verify=verify)
+            return read(generation)
+        except (BrokenFolderError, OSError):
+            # Somebody may have saved meanwhile and removed what was being read; then there is a newer state.
+            if _read_manifest(folder, kind, version) == manifest:
+                raise
 
 
 def _read_manifest(folder: Path, kind: str, version: int) -> dict[str, Any]:
@@ -113,23 +177,14 @@ def _read_manifest(folder: Path, kind: str, version: int) -> dict[str, Any]:
         )
     checksum = manifest.pop("checksum", None)
     if checksum != _checksum(manifest):
-        raise BrokenFolderError(f"{path} was altered", hint="Restore a copy, or save it again.")
+        raise BrokenFolderError(f"{path} was altered", hint=RESTORE)
     return manifest
 
 
-def _check_replaceable(folder: Path) -> None:
-    """Refuse to write into a folder that holds something else."""
-    if folder.exists() and not folder.is_dir():
-        raise ParameterError(f"{folder} is a file", allowed="a folder that is new or was saved by fewbits")
-    if folder.is_dir() and not (folder / MANIFEST).is_file():
-        others = [path.name for path in folder.iterdir() if not path.name.startswith(("generation-", "."))]
-        if others:
-            raise ParameterError(
-                f"{folder} holds other files",
-                allowed="a folder that is new, empty, or was saved by fewbits",
-                got=", ".join(sorted(others)[:3]),
-                hint="Choose another folder.",
-            )
+def _saved_kind(folder: Path) -> str | None:
+    with suppress(OSError, ValueError, AttributeError):
+        return str(json.loads((folder / MANIFEST).read_bytes()).get("format"))
+    return None
 
 
 def _file_names(folder: Path) -> list[str]:
@@ -146,18 +201,17 @@ def _facts(path: Path) -> dict[str, Any]:
 
 
 def _check_file(path: Path, facts: dict[str, Any], *, verify: bool) -> None:
-    restore = "Restore a copy, or save it again."
     if not path.is_file():
-        raise BrokenFolderError(f"{path} is missing", hint=restore)
+        raise BrokenFolderError(f"{path} is missing", hint=RESTORE)
     size = path.stat().st_size
     if size != facts["bytes"]:
         problem = "truncated" if size < facts["bytes"] else "altered"
-        raise BrokenFolderError(f"{path} is {problem}", allowed=f"{facts['bytes']} bytes", got=size, hint=restore)
-    if verify:
+        raise BrokenFolderError(f"{path} is {problem}", allowed=f"{facts['bytes']} bytes", got=size, hint=RESTORE)
+    if verify or size < LARGE:
         with path.open("rb") as stream:
             digest = _sha256(stream)
         if digest != facts["sha256"]:
-            raise BrokenFolderError(f"{path} was altered: its checksum differs", hint=restore)
+            raise BrokenFolderError(f"{path} was altered: its checksum differs", hint=RESTORE)
 
 
 def _sha256(stream: BinaryIO) -> str:
@@ -169,6 +223,19 @@ def _sha256(stream: BinaryIO) -> str:
 
 def _checksum(manifest: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+
+
+@contextmanager
+def _one_writer(folder: Path) -> Iterator[None]:
+    """Let writers wait for each other; the system drops the lock of one that dies."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: there, one process writes at a time or none is promised
+        yield
+        return
+    with (folder / LOCK).open("a") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
 
 
 def _sync_folder(folder: Path) -> None:

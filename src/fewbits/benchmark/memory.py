@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import sys
 from pathlib import Path
 
@@ -22,5 +21,7 @@ def peak_memory_mb() -> float:
     if STATUS.exists():
         [line] = [line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM:")]
         return round(int(line.split()[1]) * 1024 / 1e6, 1)
+    import resource  # not on every system
+
     unit = 1 if sys.platform == "darwin" else 1024
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6, 1)

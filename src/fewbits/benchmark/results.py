@@ -35,15 +35,9 @@ class Result:
     @property
     def file_name(self) -> str:
         """Readable, and different for whatever was run differently."""
-        spec = [self.method, self.dataset, self.bits, self.seed, self.part, self.parameters]
+        spec = [self.method, self.dataset, self.bits, self.seed, self.part, self.parameters, self.data_fingerprint]
         digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:8]
         return f"{self.method}-{self.dataset}-{self.bits}bits-seed{self.seed}-{digest}.json"
-
-    @property
-    def command(self) -> str:
-        """The command that makes this result."""
-        options = f"--method {self.method} --dataset {self.dataset} --bits {self.bits} --seed {self.seed}"
-        return f"fewbits evaluate {options}" + ("" if self.part == "test" else f" --part {self.part}")
 
     def save(self, folder: Path) -> Path:
         """Write into the store, in the place of the same run's last result."""

@@ -67,7 +67,7 @@ def measure(dataset: Dataset, part: str, queries: Bits, database: Bits) -> dict[
     return {
         f"precision_at_{DEPTH}": shell_precision(counted, DEPTH),
         "mean_average_precision": shell_average_precision(counted),
-        f"recall_within_radius_{RADIUS}": shell_recall(counted, RADIUS),
+        f"recall_within_radius_{RADIUS}": shell_recall(counted, min(RADIUS, queries.shape[1])),
         "neighbour_recall": neighbour_recall(queries, database, _true_neighbours(dataset, part), DEPTH),
         "bit_entropy": float(bit_entropy(database).mean()),
         "least_bit_entropy": float(bit_entropy(database).min()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -30,32 +31,45 @@ distance. A cell is the mean over the seeds, ± the standard deviation where the
 
 def render(results: Iterable[Result]) -> str:
     """Render all tables: one for each data set and metric."""
-    groups: defaultdict[str, list[Result]] = defaultdict(list)
+    groups: defaultdict[tuple[str, str], list[Result]] = defaultdict(list)
     for result in results:
-        if result.part == "test":
-            groups[result.dataset].append(result)
-    return "\n".join([INTRODUCTION, *(_dataset(name, groups[name]) for name in sorted(groups))])
+        if result.part == "test":  # one fingerprint, one table: other documents are another data set
+            groups[result.dataset, result.data_fingerprint].append(result)
+    return "\n".join([INTRODUCTION, *(_dataset(groups[key]) for key in sorted(groups))])
 
 
-def _dataset(name: str, results: list[Result]) -> str:
-    floor = statistics.mean(result.metrics["random_floor"] for result in results)
+def _dataset(results: list[Result]) -> str:
+    first = results[0]
+    facts = f"Random floor of the precision: {first.metrics['random_floor']:.4f}."
+    fingerprint = f"Data fingerprint: {first.data_fingerprint[:12]}."
     tables = [_table(metric, title, results) for metric, title in METRICS.items()]
-    fingerprints = ", ".join(sorted({result.data_fingerprint[:12] for result in results}))
-    facts = f"Random floor of the precision: {floor:.4f}. Data fingerprint: {fingerprints}."
-    return "\n".join([f"## {name}\n", facts + "\n", *tables, "Made by:\n", "```sh", _command(results), "```\n"])
+    return "\n".join(
+        [
+            f"## {first.dataset}\n",
+            f"{facts} {fingerprint}\n",
+            *tables,
+            "Made by:\n",
+            "```sh",
+            _command(results),
+            "```\n",
+        ]
+    )
 
 
 def _table(metric: str, title: str, results: list[Result]) -> str:
     lengths = sorted({result.bits for result in results})
-    rows = [
-        [METHODS[method].title, *(_cell(metric, results, method, bits) for bits in lengths)]
-        for method in _methods(results)
-    ]
+    rows = []
+    for method in _methods(results):
+        of_method = [result for result in results if result.method == method]
+        variants = sorted({json.dumps(result.parameters, sort_keys=True) for result in of_method})
+        for variant in variants:
+            chosen = [result for result in of_method if json.dumps(result.parameters, sort_keys=True) == variant]
+            name = METHODS[method].title + (f" {variant}" if len(variants) > 1 else "")
+            rows.append([name, *(_cell([r.metrics[metric] for r in chosen if r.bits == bits]) for bits in lengths)])
     return _markdown([title, *(f"{bits} bits" for bits in lengths)], rows)
 
 
-def _cell(metric: str, results: list[Result], method: str, bits: int) -> str:
-    values = [result.metrics[metric] for result in results if (result.method, result.bits) == (method, bits)]
+def _cell(values: list[float]) -> str:
     if not values:
         return ""
     spread = f" ± {statistics.stdev(values):.3f}" if len(values) > 1 else ""

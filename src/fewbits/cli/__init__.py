@@ -9,7 +9,7 @@ import typer
 
 from fewbits import __version__
 from fewbits.cli import measuring, searching
-from fewbits.cli.output import err
+from fewbits.cli.output import print_error
 from fewbits.errors import FewbitsError
 
 app = typer.Typer(
@@ -53,6 +53,6 @@ def main() -> None:
     """Run the command line: exit code 0 is well, 1 an error in what was given, 2 a wrong use of the command."""
     try:
         app(prog_name="fewbits")
-    except FewbitsError as error:
-        err.print(f"Error: {error}", style="red", markup=False)
+    except (FewbitsError, OSError) as error:  # OSError: a disk that is full, a folder that may not be written
+        print_error(error)
         sys.exit(1)

@@ -12,8 +12,8 @@ from fewbits.benchmark.describe import describe
 from fewbits.benchmark.results import load_results
 from fewbits.benchmark.run import evaluate as run
 from fewbits.benchmark.tables import render
+from fewbits.cli.options import AsJson
 from fewbits.cli.output import err, print_json, print_table, watch
-from fewbits.cli.searching import AsJson
 from fewbits.datasets import load_dataset
 from fewbits.errors import MissingFileError
 from fewbits.hashers.registry import find_method
@@ -39,7 +39,7 @@ def data(
         except MissingFileError as error:
             if names:
                 raise
-            err.print(f"{name}: {error}", markup=False)  # asked for whatever is here
+            err.print(f"{name}: {error}", markup=False, soft_wrap=True)  # asked for whatever is here
     if as_json:
         for row in rows:
             print_json(row)
@@ -74,7 +74,7 @@ def evaluate(
         for one_method, length, one_seed in watch(runs, f"Evaluating on {name}"):
             result = run(one_method, loaded, length, one_seed, part=part)
             if save:
-                err.print(f"saved {result.save(results)}", markup=False)
+                err.print(f"saved {result.save(results)}", markup=False, soft_wrap=True)
             if as_json:
                 print_json(result)
             metrics = result.metrics

@@ -21,6 +21,11 @@ out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 
+def print_error(error: Exception) -> None:
+    """Print an error on one line of standard error."""
+    err.print(f"Error: {error}", style="red", markup=False, soft_wrap=True)
+
+
 def print_json(value: Any) -> None:
     """Print a value as one line of JSON."""
     print(json.dumps(value, default=_plain, ensure_ascii=False))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import time
@@ -14,7 +15,8 @@ from typing import Annotated, Any
 import typer
 
 from fewbits.benchmark.demo import demonstrate
-from fewbits.cli.output import err, out, print_hits, print_json, print_table, watch
+from fewbits.cli.options import AsJson, Bits, Encoding, Engine, Hits, IdField, TextFields
+from fewbits.cli.output import out, print_error, print_hits, print_json, print_table, watch
 from fewbits.codes import Packed, to_bit_strings, to_hex, to_integers
 from fewbits.corpus import Document, DocumentId, read_documents
 from fewbits.errors import DataError, UnknownIdError
@@ -23,12 +25,6 @@ from fewbits.features.dense import load_embeddings
 from fewbits.hashers.registry import DEFAULT_METHOD
 from fewbits.search import Hit, SearchEngine
 
-Engine = Annotated[Path, typer.Argument(help="Folder of a saved engine.", metavar="ENGINE")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
-Bits = Annotated[int, typer.Option("--n-bits", "--bits", help="Length of the codes.")]
-TextField = Annotated[list[str] | None, typer.Option(help="Field of the text; several are joined. [default: text]")]
-IdField = Annotated[str | None, typer.Option(help="Field of the id. Without it ids are positions, from 0.")]
-Encoding = Annotated[str, typer.Option(help="Encoding of the file.")]
 BLOCK = 4096
 
 
@@ -77,7 +73,7 @@ def demo(
 def fit(
     source: Annotated[str, typer.Argument(help="JSON Lines, CSV, TSV, Parquet, a folder of .txt files, or - (stdin).")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder the engine is saved in.")],
-    text: TextField = None,
+    text: TextFields = None,
     id: IdField = None,
     label: Annotated[str | None, typer.Option(help="Field of the label or labels.")] = None,
     label_separator: Annotated[str | None, typer.Option(help="What separates labels inside the field.")] = None,
@@ -91,7 +87,7 @@ def fit(
     token_pattern: Annotated[
         str | None, typer.Option(help="Regular expression of a word. [default: letters a-z]")
     ] = None,
-    random_state: Annotated[int, typer.Option("--random-state", "--seed", help="Seed.")] = 0,
+    random_state: Annotated[int, typer.Option("--random-state", "--seed", help="Seed.", min=0, max=2**32 - 1)] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Learn codes for your own documents and save an engine.
@@ -99,6 +95,7 @@ def fit(
     Example: fewbits fit news.jsonl --text title --text body --label topic --output news-engine
     """
     start = time.perf_counter()
+    SearchEngine.check_folder(output)  # before any long work
     documents = read_documents(
         source, text=text or "text", id=id, label=label, label_separator=label_separator, encoding=encoding
     )
@@ -115,7 +112,9 @@ def fit(
         return print_json(facts)
     out.print(
         f"Learnt {facts['bits']} bits ({facts['bytes_per_document']} bytes) for each of"
-        f" {facts['documents']:,} documents in {facts['seconds']} s. Saved in {output}."
+        f" {facts['documents']:,} documents in {facts['seconds']} s. Saved in {output}.",
+        markup=False,
+        soft_wrap=True,
     )
     return None
 
@@ -123,7 +122,7 @@ def fit(
 def search(
     engine: Engine,
     query: Annotated[str, typer.Argument(help="Text to search for; - reads one query a line from standard input.")],
-    k: Annotated[int | None, typer.Option("--k", "-k", help="Number of hits. [default: 10]")] = None,
+    k: Hits = None,
     radius: Annotated[int | None, typer.Option(help="Instead of k: all within so many differing bits.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -133,42 +132,33 @@ def search(
     """
     if k is not None and radius is not None:
         raise typer.BadParameter("give --k or --radius, not both")
-    loaded = SearchEngine.load(engine, memory_map=True)
-    failed = False
-    for line in _lines(query):
-        try:
-            hits = loaded.search(line, k) if radius is None else loaded.within(line, radius)
-        except DataError as error:  # one bad query of many loses only itself
-            if query != "-":
-                raise
-            err.print(f"Error: {error}", style="red", markup=False)
-            failed = True
-        else:
-            _show(line, hits, loaded.n_bits, as_json=as_json)
-    if failed:
-        raise typer.Exit(1)
+    loaded = _open(engine)
+
+    def answer(line: str) -> list[Hit]:
+        return loaded.search(line, k) if radius is None else loaded.within(line, radius)
+
+    _answer_all(query, answer, loaded.n_bits, as_json=as_json)
 
 
 def similar(
     engine: Engine,
     id: Annotated[str, typer.Argument(help="Id of a document; - reads one id a line from standard input.")],
-    k: Annotated[int | None, typer.Option("--k", "-k", help="Number of hits. [default: 10]")] = None,
+    k: Hits = None,
     as_json: AsJson = False,
 ) -> None:
     """Find the documents whose codes are nearest to a document's.
 
     Example: fewbits similar fewbits-demo json.dumps
     """
-    loaded = SearchEngine.load(engine, memory_map=True)
-    for line in _lines(id):
-        _show(line, loaded.similar(_own_id(loaded, line), k), loaded.n_bits, as_json=as_json)
+    loaded = _open(engine)
+    _answer_all(id, lambda line: loaded.similar(_own_id(loaded, line), k), loaded.n_bits, as_json=as_json)
 
 
 def encode(
     engine: Engine,
     text: Annotated[str, typer.Argument(help="Text to encode; - reads one text a line from standard input.")] = "",
     source: Annotated[str | None, typer.Option(help="Encode the documents of this file instead.")] = None,
-    field: Annotated[list[str] | None, typer.Option("--text", help="With --source: field of the text.")] = None,
+    field: TextFields = None,
     id: IdField = None,
     encoding: Encoding = "utf-8",
     code_format: Annotated[CodeFormat, typer.Option("--format", help="How codes are written.")] = CodeFormat.hex,
@@ -180,7 +170,7 @@ def encode(
     """
     if bool(text) == bool(source):
         raise typer.BadParameter("give a text, - or --source")
-    loaded = SearchEngine.load(engine, memory_map=True)
+    loaded = _open(engine)
     if source is None:
         documents: Iterable[Document] = (Document(number, line) for number, line in enumerate(_lines(text)))
     else:
@@ -213,21 +203,35 @@ def _lines(argument: str) -> Iterator[str]:
         yield argument
 
 
-def _show(query: str, hits: list[Hit], n_bits: int, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"query": query, "hits": hits})
-    else:
-        print_hits(query, hits, n_bits)
+def _open(folder: Path) -> SearchEngine:
+    """Open an engine for reading: its codes stay on disk, and large files are checked by size (info checks all)."""
+    return SearchEngine.load(folder, memory_map=True, verify=False)
+
+
+def _answer_all(argument: str, answer: Callable[[str], list[Hit]], n_bits: int, *, as_json: bool) -> None:
+    """Answer one query, or each line of standard input; a bad line of many loses only itself."""
+    failed = False
+    for line in _lines(argument):
+        try:
+            hits = answer(line)
+        except (DataError, UnknownIdError) as error:
+            if argument != "-":
+                raise
+            print_error(error)
+            failed = True
+            continue
+        if as_json:
+            print_json({"query": line, "hits": hits})
+        else:
+            print_hits(line, hits, n_bits)
+    if failed:
+        raise typer.Exit(1)
 
 
 def _own_id(engine: SearchEngine, written: str) -> DocumentId:
     """Read an id as the engine has it: a number where its ids are numbers."""
-    if written in engine.index:
-        return written
-    try:
-        return int(written)
-    except ValueError:
-        raise UnknownIdError(f"no document has the id {written!r}", hint="Ids stand beside every hit.") from None
+    are_numbers = isinstance(next(iter(engine.documents.ids(limit=1)), ""), int)
+    return int(written) if are_numbers and re.fullmatch(r"-?\d+", written) else written
 
 
 def _codes(engine: SearchEngine, documents: Iterable[Document], form: CodeFormat) -> Iterator[tuple[Document, Any]]:

@@ -26,13 +26,15 @@ Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 def read_docstrings() -> Iterator[Document]:
     """Read the default corpus: id ``package.module.name``, labelled by package and by module."""
-    seen: set[str] = set()
+    names: set[str] = set()
+    texts: set[str] = set()
     for package, root, path in _sources():
         for name, text in _docstrings(path, _module_name(path, root)):
             # Copies say nothing new and would make every precision look better than it is;
             # a name is defined twice where a module has a version for each platform.
-            if name not in seen and text not in seen and len(text.split()) >= MINIMUM_WORDS:
-                seen.update((name, text))
+            if name not in names and text not in texts and len(text.split()) >= MINIMUM_WORDS:
+                names.add(name)
+                texts.add(text)
                 yield Document(name, text, (package, _module_label(package, name)))
 
 

@@ -32,7 +32,7 @@ def read_matlab(path: Path) -> TermTable:
     terms = [sparse.csr_array(content[name]) for name in PART_NAMES.values()]
     label_sets = [labels for name in PART_NAMES.values() for labels in _label_sets(content[f"gnd_{name}"])]
     parts: list[Part] = [part for part, table in zip(PART_NAMES, terms, strict=True) for _ in range(table.shape[0])]
-    table = sparse.vstack(terms, format="csr")
+    table = sparse.csr_array(sparse.vstack(terms))
     if len(label_sets) != table.shape[0]:
         raise DataError(f"{path} has another number of labels than documents", got=(len(label_sets), table.shape[0]))
     return TermTable(

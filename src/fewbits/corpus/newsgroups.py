@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fewbits.corpus.document import Document
+from fewbits.errors import DataError
 
 KEPT_HEADERS = re.compile(r"(From|Subject):", re.IGNORECASE)
 
@@ -17,7 +18,10 @@ def read_newsgroups(archive: Path) -> Iterator[Document]:
     with tarfile.open(archive) as tar:
         for member in tar:
             if member.isfile():
-                group, number = member.name.split("/")[-2:]
+                parts = Path(member.name).parts
+                if len(parts) < 2:
+                    raise DataError(f"{archive} holds {member.name}", allowed="messages in a folder for each group")
+                group, number = parts[-2:]
                 stream = tar.extractfile(member)
                 assert stream is not None  # a regular file always opens
                 yield Document(f"{group}/{number}", _message(stream.read().decode("latin-1")), (group,))

@@ -12,7 +12,10 @@ from fewbits.errors import MissingFileError
 
 
 def read_rcv1(folder: Path) -> TermTable:
-    """Read RCV1 from scikit-learn's folder, fetching it there if it is not yet."""
+    """Read RCV1 from scikit-learn's folder, fetching it there if it is not yet.
+
+    scikit-learn keeps what it has fetched in a format of its own (joblib), and reads it back itself.
+    """
     try:
         bunch = fetch_rcv1(data_home=folder)
     except OSError as error:

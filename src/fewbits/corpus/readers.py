@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import json
@@ -25,6 +26,13 @@ class Fields:
     id: str | None = None
     label: str | None = None
     label_separator: str | None = None
+
+    def check(self) -> None:
+        """Refuse what can name nothing."""
+        if not self.text:
+            raise ParameterError("no field is named for the text", allowed="one or more")
+        if self.label_separator == "":
+            raise ParameterError("label_separator is empty", allowed="one character or more", hint="Leave it out.")
 
     def document(self, record: Record, position: int, where: str) -> Document:
         """Pick a document from a record; ``position`` is its id where no field is named."""
@@ -72,12 +80,16 @@ def read_documents(
         What separates several labels inside one text field, as a space or a comma.
     """
     fields = Fields((text,) if isinstance(text, str) else tuple(text), id, label, label_separator)
+    fields.check()
+    _check_encoding(encoding)
     if str(source) == "-":
         return _documents(_json_records(sys.stdin.buffer, "standard input", encoding), fields)
     path = Path(source)
     if not path.exists():
         raise MissingFileError(f"{path} is not there", hint="Check the path; - reads JSON Lines from standard input.")
     if path.is_dir():
+        if id is not None or label is not None:
+            raise ParameterError(f"{path} is a folder: its documents have no fields", got=f"id={id!r}, label={label!r}")
         return _folder(path, encoding)
     return _documents(_record_reader(path)(path, encoding), fields)
 
@@ -95,7 +107,7 @@ def _record_reader(path: Path) -> Callable[[Path, str], Iterator[tuple[str, Reco
         ".tsv": _tsv_file,
         ".parquet": _parquet_file,
     }
-    suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
+    suffix = (Path(path.stem).suffix if path.suffix == ".gz" else path.suffix).lower()
     if suffix not in kinds:
         raise ParameterError(
             f"{path} has an unknown ending",
@@ -121,6 +133,8 @@ def _json_records(stream: BinaryIO, name: str, encoding: str) -> Iterator[tuple[
         except json.JSONDecodeError as error:
             hint = "Every line is one JSON object; see the line with: sed -n " + f"{number}p"
             raise DataError(f"{where} is not JSON", got=f"{error.msg} at column {error.colno}", hint=hint) from error
+        except RecursionError:
+            raise DataError(f"{where} is nested too deeply") from None
         if not isinstance(record, dict):
             raise DataError(f"{where} is no record", allowed="a JSON object", got=type(record).__name__)
         yield where, record
@@ -131,11 +145,13 @@ def _csv_file(path: Path, encoding: str, delimiter: str = ",") -> Iterator[tuple
     with _open(path) as stream:
         reader = csv.DictReader(_lines(stream, str(path), encoding), delimiter=delimiter, strict=True)
         try:
+            names = list(reader.fieldnames or ())
+            if len(set(names)) != len(names):
+                raise DataError(f"{path}, line 1 names a field twice", got=", ".join(names))
             for record in reader:
                 where = f"{path}, line {reader.line_num}"
                 if None in record or None in record.values():
-                    count = len(reader.fieldnames or ())
-                    raise DataError(f"{where} has another number of fields than the first line", allowed=count)
+                    raise DataError(f"{where} has another number of fields than the first line", allowed=len(names))
                 yield where, record
         except csv.Error as error:
             raise DataError(
@@ -182,6 +198,8 @@ def _open(path: Path) -> BinaryIO:
 def _lines(stream: BinaryIO, name: str, encoding: str) -> Iterator[str]:
     """Decode line by line, so that an error can say where it is."""
     number = 0
+    if "a".encode(encoding) != b"a":  # such as UTF-16, where a line does not end with one byte
+        stream, encoding = cast(BinaryIO, codecs.EncodedFile(stream, "utf-8", encoding)), "utf-8"
     try:
         for number, line in enumerate(stream, 1):
             text = line.decode(encoding)
@@ -194,6 +212,13 @@ def _lines(stream: BinaryIO, name: str, encoding: str) -> Iterator[str]:
         ) from error
     except (EOFError, gzip.BadGzipFile) as error:
         raise DataError(f"{name} is no whole gzip file", got=error, hint="Fetch it again.") from error
+
+
+def _check_encoding(encoding: str) -> None:
+    try:
+        codecs.lookup(encoding)
+    except LookupError as error:
+        raise ParameterError("encoding is unknown", allowed="utf-8, latin-1, cp1252, …", got=repr(encoding)) from error
 
 
 def _pick(record: Record, name: str, where: str) -> Any:
@@ -211,10 +236,11 @@ def _as_text(value: Any, name: str, where: str) -> str:
         return ""
     if not isinstance(value, str):
         raise DataError(f"{where}: field {name!r} is no text", allowed="a string", got=repr(value)[:60])
-    return value
+    # JSON can spell half of a character (a lone surrogate), which no file can hold: it is marked as broken.
+    return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
 
 
 def _as_id(value: Any, name: str, where: str) -> DocumentId:
-    if isinstance(value, bool) or not isinstance(value, (int, str)) or value == "":
+    if isinstance(value, bool) or not isinstance(value, (int, str)) or value == "" or not str(value).isprintable():
         raise DataError(f"{where}: field {name!r} is no id", allowed="text or a whole number", got=repr(value)[:60])
     return value

@@ -9,7 +9,7 @@ from typing import Any
 from fewbits.corpus.splits import Part
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TermTable:
     """Documents as rows of words: counts, or weights where the publisher has weighted them already."""
 
@@ -19,3 +19,6 @@ class TermTable:
     vocabulary: Sequence[str]
     weighted: bool = False
     parts: Sequence[Part] | None = None  # where the publisher has split it already
+
+    def __len__(self) -> int:
+        return len(self.ids)

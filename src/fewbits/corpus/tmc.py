@@ -15,6 +15,7 @@ from scipy import sparse
 from fewbits.corpus.terms import TermTable
 from fewbits.errors import DataError
 
+FILES = ("tmc2007-500-train.arff", "tmc2007-500-test.arff", "tmc2007-500.xml")
 ATTRIBUTE = re.compile(r"@attribute\s+(\S+)", re.IGNORECASE)
 
 
@@ -22,6 +23,8 @@ def read_tmc(archive: Path) -> TermTable:
     """Read the training file, then the test file; ids ``train-0``, ``train-1``, …, ``test-0``, …"""
     with zipfile.ZipFile(archive) as files:
         names = {Path(name).name: name for name in files.namelist()}
+        if missing := [name for name in FILES if name not in names]:
+            raise DataError(f"{archive} lacks {', '.join(missing)}", allowed=", ".join(FILES))
         label_names = _label_names(files.read(names["tmc2007-500.xml"]))
         ids: list[str] = []
         rows: list[list[int]] = []

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import digamma
 
+from fewbits.checks import check_whole_number
 from fewbits.corpus.labels import same_columns
-from fewbits.errors import ParameterError
+from fewbits.errors import DataError
 from fewbits.evaluation.shells import Shells, distance_blocks, histogram, packed_pair, shells
 
 
@@ -78,8 +79,7 @@ def shell_average_precision(counted: Shells) -> float:
 def shell_recall(counted: Shells, radius: int) -> float:
     """:func:`recall_within_radius` from shells that are counted already."""
     n_bits = counted.relevant.shape[1] - 1
-    if not 0 <= radius <= n_bits:
-        raise ParameterError("radius is out of range", allowed=f"0 to {n_bits}", got=radius)
+    check_whole_number("radius", radius, 0, n_bits)
     return _mean_where_relevant(counted.relevant[:, : radius + 1].sum(axis=1), counted.relevant.sum(axis=1))
 
 
@@ -90,6 +90,8 @@ def random_floor(query_labels: Any, database_labels: Any) -> float:
     0.375
     """
     wanted, offered = same_columns(query_labels, database_labels)
+    if not wanted.shape[0] or not offered.shape[0]:
+        raise DataError("there is nothing to compare", allowed="one query and one document or more")
     # Queries with the same labels have the same relevant documents, and there are few such sets.
     keys = np.array([wanted.indices[low:high].tobytes() for low, high in _bounds(wanted)], dtype=object)
     _, first, count = np.unique(keys, return_index=True, return_counts=True)
@@ -109,6 +111,10 @@ def neighbour_recall(query_codes: ArrayLike, database_codes: ArrayLike, nearest:
     """
     queries, database, n_bits = packed_pair(query_codes, database_codes)
     neighbours = np.asarray(nearest)
+    if neighbours.ndim != 2 or len(neighbours) != len(queries) or not neighbours.size:
+        raise DataError("nearest is a table", allowed=f"({len(queries)}, neighbours)", got=neighbours.shape)
+    if neighbours.min() < 0 or neighbours.max() >= len(database):
+        raise DataError("nearest holds rows of the database", allowed=f"0 to {len(database) - 1}", got=neighbours.max())
     found = 0.0
     for rows, distances in distance_blocks(queries, database):
         sizes = histogram(distances, n_bits)

@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fewbits.checks import check_whole_number
 from fewbits.codes import Packed, hamming, pack
 from fewbits.corpus.labels import same_columns
-from fewbits.errors import DataError, ParameterError
+from fewbits.errors import DataError
 
 BLOCK_PAIRS = 1 << 22  # distances that are held at one time
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Shells:
     """Sizes of the shells around each query."""
 
@@ -36,8 +37,7 @@ class Shells:
     def taken(self, k: int) -> NDArray[np.float64]:
         """Share of each shell that is among the k nearest: 1, then one broken shell, then 0."""
         size = int(self.documents[0].sum())
-        if not 1 <= k <= size:
-            raise ParameterError("k is out of range", allowed=f"1 to {size}, the database's size", got=k)
+        check_whole_number("k", k, 1, size, why=", the size of the database")
         return np.clip(k - self.nearer, 0, self.documents) / np.maximum(self.documents, 1)
 
 

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-BLOCK_ROWS = 128
+from fewbits.checks import check_whole_number
+
+BLOCK_VALUES = 1 << 23  # similarities that a thread holds at one time
 
 
 def nearest_by_cosine(queries: Any, database: Any, k: int = 10) -> NDArray[np.int64]:
@@ -18,22 +20,26 @@ def nearest_by_cosine(queries: Any, database: Any, k: int = 10) -> NDArray[np.in
 
     Both are tables of rows of length 1, sparse or dense, as :mod:`fewbits.features` makes them.
     """
-    k = min(k, database.shape[0])
+    k = min(check_whole_number("k", k, 1), database.shape[0])
+    block = max(1, BLOCK_VALUES // database.shape[0])
     columns = sparse.csr_array(database.T) if sparse.issparse(database) else np.asarray(database).T
 
     def nearest(start: int) -> NDArray[np.int64]:
-        similarities = queries[start : start + BLOCK_ROWS] @ columns
+        similarities = queries[start : start + block] @ columns
         return _largest(similarities.toarray() if sparse.issparse(similarities) else similarities, k)
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # sparse products run outside of Python's lock
-        blocks = list(pool.map(nearest, range(0, queries.shape[0], BLOCK_ROWS)))
+        blocks = list(pool.map(nearest, range(0, queries.shape[0], block)))
     return np.concatenate(blocks) if blocks else np.zeros((0, k), dtype=np.int64)
 
 
 def _largest(values: NDArray[Any], k: int) -> NDArray[np.int64]:
     """Columns of the k largest values of each row, earlier columns first among equals."""
-    threshold = np.partition(values, values.shape[1] - k, axis=1)[:, -k]  # the k-th largest
-    rows, columns = np.nonzero(values >= threshold[:, None])  # all ties with it are still in
-    order = np.lexsort((columns, -values[rows, columns], rows))
-    starts = np.searchsorted(rows, np.arange(len(values)))
-    return columns[order][starts[:, None] + np.arange(k)]
+    chosen = np.empty((len(values), k), dtype=np.int64)
+    for row, target in zip(values, chosen, strict=True):
+        threshold = np.partition(row, -k)[-k]  # the k-th largest; often 0, and then thousands are equal to it
+        above = np.flatnonzero(row > threshold)
+        equal = np.flatnonzero(row == threshold)[: k - len(above)]
+        target[: len(above)] = above[np.argsort(-row[above], kind="stable")]
+        target[len(above) :] = equal
+    return chosen

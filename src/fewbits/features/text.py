@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import load_file, save_file
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from sklearn.utils.validation import check_is_fitted
 
+from fewbits.checks import check_whole_number
 from fewbits.errors import DataError, ParameterError
 from fewbits.features.tfidf import inverse_document_frequency, weigh
 from fewbits.features.tokens import is_word, pattern_tokenizer, split_words
-from fewbits.files import read_json, write_json
+from fewbits.files import read_arrays, read_json, write_arrays, write_json
 
 BLOCK = 4096  # documents whose tokens are Python objects at one time
 
@@ -109,7 +109,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         """Write settings and vocabulary as JSON, idf as an array."""
         check_is_fitted(self, "idf_")
         write_json(folder / "vectorizer.json", {"settings": self.get_params(), "vocabulary": self.vocabulary_})
-        save_file({"idf": self.idf_}, folder / "idf.safetensors")
+        write_arrays(folder / "idf.safetensors", {"idf": self.idf_})
 
     @classmethod
     def read(cls, folder: Path) -> TextVectorizer:
@@ -117,13 +117,14 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         content = read_json(folder / "vectorizer.json")
         vectorizer = cls(**content["settings"])
         vectorizer.vocabulary_ = content["vocabulary"]
-        vectorizer.idf_ = load_file(folder / "idf.safetensors")["idf"]
+        [vectorizer.idf_] = read_arrays(folder / "idf.safetensors", "idf")
         vectorizer._index_words()
         return vectorizer
 
     def _check_parameters(self) -> None:
-        if not isinstance(self.max_features, int) or self.max_features < 1:
-            raise ParameterError("max_features is out of range", allowed="1 or more", got=repr(self.max_features))
+        check_whole_number("max_features", self.max_features, 1)
+        if self.token_pattern is not None:
+            pattern_tokenizer(self.token_pattern)
         if self.stop_words not in ("english", None):
             raise ParameterError("stop_words is unknown", allowed="'english' or None", got=repr(self.stop_words))
 

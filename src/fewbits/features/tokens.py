@@ -11,7 +11,7 @@ import codecs
 import re
 from collections.abc import Callable
 
-WORD_PATTERN = r"\b[a-z][a-z]+\b"
+from fewbits.errors import ParameterError
 
 # A character that is no part of a word (re's \w) becomes a space; every latin-1 character has its byte.
 _SPACED = bytes(byte if re.match(r"\w", chr(byte)) else ord(" ") for byte in range(256))
@@ -40,7 +40,13 @@ def is_word(token: bytes) -> bool:
 
 def pattern_tokenizer(pattern: str) -> Tokenizer:
     """Find words by a regular expression of the user's, in lower case."""
-    find = re.compile(pattern).findall
+    try:
+        compiled = re.compile(pattern)
+    except (re.error, TypeError) as error:
+        raise ParameterError("token_pattern is no regular expression", got=repr(pattern), hint=f"{error}.") from error
+    if compiled.groups > 1:
+        raise ParameterError("token_pattern has several groups", allowed="one or none", got=repr(pattern))
+    find = compiled.findall
     return lambda text: [token.encode() for token in find(text.lower())]
 
 

@@ -8,14 +8,13 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load_file, save_file
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fewbits.codes import Bits, check_n_bits
-from fewbits.files import read_json, write_json
+from fewbits.files import read_arrays, read_json, write_arrays, write_json
 
 Self = TypeVar("Self", bound="Hasher")
 
@@ -60,10 +59,7 @@ class Hasher(TransformerMixin, BaseEstimator, ABC):
         check_is_fitted(self)
         parameters = {name: _as_json(value) for name, value in self.get_params(deep=False).items()}
         write_json(folder / "hasher.json", {"parameters": parameters, "n_features": self.n_features_in_})
-        save_file(
-            {name: np.ascontiguousarray(getattr(self, name)) for name in self.learnt},
-            folder / "hasher.safetensors",
-        )
+        write_arrays(folder / "hasher.safetensors", {name: getattr(self, name) for name in self.learnt})
 
     @classmethod
     def read(cls: type[Self], folder: Path) -> Self:
@@ -71,7 +67,7 @@ class Hasher(TransformerMixin, BaseEstimator, ABC):
         content = read_json(folder / "hasher.json")
         hasher = cls(**content["parameters"])
         hasher.n_features_in_ = content["n_features"]
-        for name, values in load_file(folder / "hasher.safetensors").items():
+        for name, values in zip(cls.learnt, read_arrays(folder / "hasher.safetensors", *cls.learnt), strict=True):
             setattr(hasher, name, values)
         return hasher
 

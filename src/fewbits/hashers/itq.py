@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.decomposition import TruncatedSVD
 from sklearn.utils import check_random_state
 
-from fewbits.errors import ParameterError
+from fewbits.checks import check_whole_number
 from fewbits.hashers.base import LinearHasher
 
 
@@ -26,6 +26,8 @@ class ITQ(LinearHasher):
         Length of the code.
     n_iterations : int, default=50
         Turns of signs and rotation.
+    max_rows : int, default=50000
+        The rotation is learnt on so many rows at most, a random choice of them.
     random_state : int, RandomState instance or None, default=None
         Starts the SVD and the rotation.
 
@@ -41,18 +43,22 @@ class ITQ(LinearHasher):
     True
     """
 
-    def __init__(self, n_bits: int = 64, *, n_iterations: int = 50, random_state: Any = None) -> None:
+    def __init__(
+        self, n_bits: int = 64, *, n_iterations: int = 50, max_rows: int = 50_000, random_state: Any = None
+    ) -> None:
         super().__init__(n_bits, random_state=random_state)
         self.n_iterations = n_iterations
+        self.max_rows = max_rows
 
     def _fit(self, X: Any, y: Any) -> None:
-        if not isinstance(self.n_iterations, int) or self.n_iterations < 0:
-            raise ParameterError("n_iterations is out of range", allowed="0 or more", got=repr(self.n_iterations))
+        check_whole_number("n_iterations", self.n_iterations, 0)
+        check_whole_number("max_rows", self.max_rows, 1)
         generator = check_random_state(self.random_state)
         directions = _singular_directions(X, self.n_bits, generator)  # (features, r), r <= n_bits
-        projected = np.asarray(X @ directions, dtype=np.float64)  # (rows, r)
-        mean = projected.mean(axis=0)
-        rotation = _learn_rotation(projected - mean, self.n_bits, self.n_iterations, generator)  # (r, n_bits)
+        mean = np.asarray(X.mean(axis=0)).ravel() @ directions  # (r,)
+        sample = X if X.shape[0] <= self.max_rows else X[generator.choice(X.shape[0], self.max_rows, replace=False)]
+        centred = sample @ directions - mean  # (rows, r)
+        rotation = _learn_rotation(centred, self.n_bits, self.n_iterations, generator)  # (r, n_bits)
         self.weights_ = (directions @ rotation).astype(np.float32)
         self.offsets_ = (mean @ rotation).astype(np.float32)
 

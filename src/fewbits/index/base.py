@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fewbits.checks import check_whole_number
 from fewbits.codes import Packed, check_n_bits, check_packed
-from fewbits.errors import ParameterError
-from fewbits.files import open_folder, save_folder
+from fewbits.files import save_folder
 from fewbits.index.ids import Ids
 
 FORMAT = "fewbits index"
 FORMAT_VERSION = 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Neighbours:
     """The answer to one query: ids and distances, by distance and then by insertion."""
 
@@ -79,33 +79,15 @@ class Index(ABC):
     def write(self, folder: Path) -> None:
         """Write the index's files into an empty folder."""
 
-    @classmethod
-    @abstractmethod
-    def read(cls, folder: Path, *, memory_map: bool = False) -> Index:
-        """Read what :meth:`write` wrote; memory-mapped, codes stay on disk until they are needed."""
-
     def save(self, folder: str | Path) -> None:
         """Save as a folder that is replaced as a whole."""
         save_folder(Path(folder), FORMAT, FORMAT_VERSION, self.write)
 
-    @classmethod
-    def load(cls, folder: str | Path, *, memory_map: bool = False) -> Index:
-        """Load a saved folder after checking it."""
-        return cls.read(open_folder(Path(folder), FORMAT, FORMAT_VERSION), memory_map=memory_map)
-
     def _check_search(self, codes: ArrayLike, k: int) -> Packed:
-        if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= len(self):
-            raise ParameterError(
-                "k, the number of hits, is out of range",
-                allowed=f"1 to {len(self)}, the documents in the index" if len(self) else "nothing: the index is empty",
-                got=k,
-                hint="Ask for fewer hits, or add documents first.",
-            )
+        hint = "Ask for fewer hits, or add documents first."
+        check_whole_number("k, the number of hits,", k, 1, len(self), why=", the documents in the index", hint=hint)
         return check_packed(codes, self.n_bits)
 
     def _check_radius(self, codes: ArrayLike, radius: int) -> Packed:
-        if isinstance(radius, bool) or not isinstance(radius, (int, np.integer)) or not 0 <= radius <= self.n_bits:
-            raise ParameterError(
-                "radius, the bits that may differ, is out of range", allowed=f"0 to {self.n_bits}", got=radius
-            )
+        check_whole_number("radius, the bits that may differ,", radius, 0, self.n_bits)
         return check_packed(codes, self.n_bits)

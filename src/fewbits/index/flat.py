@@ -13,10 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from fewbits.codes import Packed, check_packed, n_bytes
 from fewbits.errors import BrokenFolderError, DataError
-from fewbits.files import read_json, write_json
+from fewbits.files import load_folder, read_array, read_json, write_array, write_json
 from fewbits.index.arrays import GrowingArray
-from fewbits.index.base import Index, Neighbours
-from fewbits.index.ids import Ids, IdTable, Rows, check_ids, has_duplicates, make_table, read_ids
+from fewbits.index.base import FORMAT, FORMAT_VERSION, Index, Neighbours
+from fewbits.index.ids import Ids, IdTable, Rows, check_ids, has_duplicates, is_id, make_table, read_ids
+
+ENGINE = "flat"
 
 
 class FlatIndex(Index):
@@ -41,7 +43,7 @@ class FlatIndex(Index):
         return len(self._codes)
 
     def __contains__(self, id: object) -> bool:
-        if self._ids is None:
+        if self._ids is None or not is_id(id):
             return False
         ids = check_ids([id])
         return self._same_kind(ids) and bool(self._ids.find(ids)[0] >= 0)
@@ -81,7 +83,7 @@ class FlatIndex(Index):
 
     def ids(self) -> Sequence[Any]:
         """All ids in order of insertion."""
-        return [] if self._ids is None else self._ids.all()
+        return [] if self._ids is None else list(self._ids.all())
 
     def search(self, codes: ArrayLike, k: int, *, among: Ids | None = None) -> list[Neighbours]:
         """The k nearest documents of each query, or of those ``among`` a list of ids (fewer if that is shorter)."""
@@ -109,8 +111,8 @@ class FlatIndex(Index):
 
     def write(self, folder: Path) -> None:
         """Write the index's files into an empty folder."""
-        np.save(folder / "codes.npy", self._codes.rows, allow_pickle=False)
-        write_json(folder / "index.json", {"engine": "flat", "n_bits": self.n_bits, "documents": len(self)})
+        write_array(folder / "codes.npy", self._codes.rows)
+        write_json(folder / "index.json", {"engine": ENGINE, "n_bits": self.n_bits, "documents": len(self)})
         if self._ids is not None:
             self._ids.write(folder)
 
@@ -118,15 +120,26 @@ class FlatIndex(Index):
     def read(cls, folder: Path, *, memory_map: bool = False) -> FlatIndex:
         """Read what :meth:`write` wrote; memory-mapped, codes stay on disk until they are needed."""
         settings = read_json(folder / "index.json")
+        if settings["engine"] != ENGINE:
+            raise BrokenFolderError(f"{folder} is an index of another engine", allowed=ENGINE, got=settings["engine"])
         index = cls(settings["n_bits"])
-        # "c": changes stay in memory and never reach the file
-        codes = np.load(folder / "codes.npy", mmap_mode="c" if memory_map else None, allow_pickle=False)
-        index._codes = GrowingArray(check_packed(codes, index.n_bits) if not memory_map else codes)
+        index._codes = GrowingArray(read_array(folder / "codes.npy", memory_map=memory_map))
         index._ids = read_ids(folder, memory_map=memory_map) if settings["documents"] else None
-        counts = {len(index._codes), 0 if index._ids is None else len(index._ids)}
-        if counts != {settings["documents"]}:
-            raise BrokenFolderError(f"{folder} does not hold what it says", allowed=settings["documents"], got=counts)
+        expected = (settings["documents"], n_bytes(index.n_bits))
+        if index._codes.rows.shape != expected or index._codes.rows.dtype != np.uint8:
+            raise BrokenFolderError(f"{folder} holds other codes", allowed=expected, got=index._codes.rows.shape)
+        if index._ids is not None and len(index._ids) != len(index):
+            raise BrokenFolderError(f"{folder} holds another number of ids", allowed=len(index), got=len(index._ids))
         return index
+
+    @classmethod
+    def load(cls, folder: str | Path, *, memory_map: bool = False, verify: bool = True) -> FlatIndex:
+        """Load a saved folder after checking it; without ``verify`` large files are checked by size only."""
+
+        def read(generation: Path) -> FlatIndex:
+            return cls.read(generation, memory_map=memory_map)
+
+        return load_folder(Path(folder), FORMAT, FORMAT_VERSION, read, verify=verify)
 
     def _variant(self, k: int) -> str:
         """Counting beats a heap for codes of one word; it keeps k rows for every distance, so k must be small."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewbits.errors import DataError, UnknownIdError
-from fewbits.files import read_json, write_json
+from fewbits.files import read_array, read_json, write_array, write_json
 from fewbits.index.arrays import GrowingArray
 
 Ids = Sequence[int | str] | NDArray[Any]
@@ -30,17 +30,22 @@ def check_ids(ids: Iterable[Any]) -> list[str] | NDArray[np.int64]:
     """Return ids as a list of texts or an array of whole numbers; anything else, or both mixed, is an error."""
     if isinstance(ids, (str, bytes)):
         raise DataError("one id is no list of ids", got=repr(ids), hint="Put it into a list: [id]")
-    if isinstance(ids, np.ndarray) and ids.ndim == 1 and ids.dtype.kind in "iu":
+    if isinstance(ids, np.ndarray) and ids.ndim == 1 and ids.dtype.kind == "i":
         return ids.astype(np.int64, copy=False)
     values = list(ids)
     if all(isinstance(value, str) for value in values):
         return [str(value) for value in values]
-    if all(isinstance(value, (int, np.integer)) and not isinstance(value, bool) for value in values):
-        if any(not -(2**63) <= int(value) < 2**63 for value in values):
-            raise DataError("ids that are numbers fit into 64 bits", got="a larger one", hint="Write them as text.")
+    if all(is_id(value) and not isinstance(value, str) for value in values):
         return np.array(values, dtype=np.int64)
     kinds = sorted({type(value).__name__ for value in values})
-    raise DataError("ids are all texts or all whole numbers", got=" and ".join(kinds))
+    raise DataError("ids are all texts or all whole numbers of 64 bits", got=" and ".join(kinds))
+
+
+def is_id(value: object) -> bool:
+    """Tell whether a value can be an id: a text or a whole number of 64 bits."""
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return -(2**63) <= int(value) < 2**63
+    return isinstance(value, str)
 
 
 def has_duplicates(ids: list[str] | NDArray[np.int64]) -> bool:
@@ -195,7 +200,7 @@ class IntegerIds(IdTable):
 
     def write(self, folder: Path) -> None:
         """Write all ids."""
-        np.save(folder / INTEGERS_FILE, self._ids.rows, allow_pickle=False)
+        write_array(folder / INTEGERS_FILE, self._ids.rows)
 
     def _sort(self) -> None:
         self._order = np.argsort(self._ids.rows, kind="stable").astype(np.uint32)
@@ -215,7 +220,7 @@ def read_ids(folder: Path, *, memory_map: bool) -> IdTable:
     """Read what a table wrote."""
     if (folder / TEXTS_FILE).exists():
         return TextIds(read_json(folder / TEXTS_FILE))
-    return IntegerIds(np.load(folder / INTEGERS_FILE, mmap_mode="c" if memory_map else None, allow_pickle=False))
+    return IntegerIds(read_array(folder / INTEGERS_FILE, memory_map=memory_map))
 
 
 def _plain(id: Any) -> Any:

@@ -44,31 +44,35 @@ class DocumentStore:
     def __len__(self) -> int:
         return int(self._connection.execute("SELECT count(*) FROM documents").fetchone()[0])
 
-    def __iter__(self) -> Iterator[Document]:
-        rows = self._connection.execute("SELECT id, text, labels FROM documents ORDER BY position")
-        return (_document(*row) for row in rows)
-
     def collect(self, documents: Iterable[Document]) -> Iterator[Document]:
         """Add documents while they pass by; an id that is there already is an error."""
+        kind = next((type(id) for id in self.ids(limit=1)), None)
         for document in documents:
-            try:
-                self._connection.execute(
-                    "INSERT INTO documents (id, text, labels) VALUES (?, ?, ?)",
-                    (document.id, document.text, json.dumps(document.labels)),
-                )
-            except sqlite3.IntegrityError:
-                raise DataError(
-                    f"the id {document.id!r} is given twice", hint="Every document has its own id."
-                ) from None
+            kind = kind or type(document.id)
+            if type(document.id) is not kind:
+                raise DataError("ids are all texts or all whole numbers", got=f"{document.id!r} beside others")
+            self._insert(document)
             yield document
+
+    def _insert(self, document: Document) -> None:
+        try:
+            self._connection.execute(
+                "INSERT INTO documents (id, text, labels) VALUES (?, ?, ?)",
+                (document.id, document.text, json.dumps(document.labels)),
+            )
+        except sqlite3.IntegrityError:
+            raise DataError(f"the id {document.id!r} is given twice", hint="Every document has its own id.") from None
+        except (UnicodeEncodeError, sqlite3.Error) as error:
+            raise DataError(f"the document {document.id!r} cannot be stored", got=error) from error
 
     def get(self, ids: Sequence[DocumentId]) -> list[Document]:
         """Documents by id, in the order that was asked for."""
         return [self._get_one(id) for id in ids]
 
-    def ids(self) -> list[DocumentId]:
-        """All ids, in order of insertion."""
-        return [id for (id,) in self._connection.execute("SELECT id FROM documents ORDER BY position")]
+    def ids(self, *, start: int = 0, limit: int = -1) -> list[DocumentId]:
+        """Ids in order of insertion, from a position on; a negative limit is none."""
+        query = "SELECT id FROM documents ORDER BY position LIMIT ? OFFSET ?"
+        return [id for (id,) in self._connection.execute(query, (limit, start))]
 
     def label_sets(self) -> Iterator[tuple[str, ...]]:
         """Labels of all documents, in order of insertion."""

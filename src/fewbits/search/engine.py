@@ -6,18 +6,22 @@ import datetime
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.base import clone
 
+from fewbits.checks import check_whole_number
 from fewbits.codes import Packed, n_bytes, pack
 from fewbits.corpus.document import Document, DocumentId
 from fewbits.corpus.labels import label_table
-from fewbits.errors import DataError, ParameterError
+from fewbits.errors import DataError
 from fewbits.features import Embeddings, TextVectorizer
-from fewbits.files import open_folder, read_json, save_folder, write_json
+from fewbits.files import check_replaceable, load_folder, read_json, save_folder, write_json
 from fewbits.hashers.base import Hasher
 from fewbits.hashers.registry import DEFAULT_METHOD, find_method, make_hasher, read_hasher, write_hasher
 from fewbits.index import FlatIndex, Index, Neighbours
@@ -33,6 +37,9 @@ FEATURES: dict[str, type[TextVectorizer] | type[Embeddings]] = {
     "text": TextVectorizer,
     "embeddings": Embeddings,
 }
+
+
+_MISSING = object()
 
 
 @dataclass(frozen=True)
@@ -80,12 +87,15 @@ class SearchEngine:
         vectorizer: TextVectorizer | None = None,
         random_state: Any = 0,
     ) -> SearchEngine:
-        """Learn codes for documents, which may be a stream: their texts are never all in memory."""
+        """Learn codes for documents, which may be a stream: their texts are never all in memory.
+
+        A document without a known word has no place among the codes: it is kept, but never found by search.
+        """
         hasher = make_hasher(method, n_bits, random_state)
+        features = TextVectorizer() if vectorizer is None else clone(vectorizer)
         store = DocumentStore.create()
-        vectorizer = vectorizer or TextVectorizer()
-        rows = vectorizer.fit_transform(document.text for document in store.collect(documents))
-        return cls._learn(vectorizer, hasher, rows, store, method)
+        rows = features.fit_transform(document.text for document in store.collect(documents))
+        return cls._learn(features, hasher, rows, store, method)
 
     @classmethod
     def from_texts(
@@ -93,11 +103,17 @@ class SearchEngine:
         texts: Iterable[str],
         *,
         ids: Iterable[DocumentId] | None = None,
-        labels: Iterable[str | Sequence[str]] | None = None,
-        **options: Any,
+        labels: Iterable[Any] | None = None,
+        n_bits: int = 64,
+        method: str = DEFAULT_METHOD,
+        vectorizer: TextVectorizer | None = None,
+        random_state: Any = 0,
     ) -> SearchEngine:
-        """Learn codes for texts; options as for :meth:`from_documents`. Ids are positions unless given."""
-        return cls.from_documents(_documents(texts, ids, labels), **options)
+        """Learn codes for texts. Ids are positions unless given; labels are one name, several, or None a text."""
+        documents = _documents(texts, ids, labels)
+        return cls.from_documents(
+            documents, n_bits=n_bits, method=method, vectorizer=vectorizer, random_state=random_state
+        )
 
     @classmethod
     def from_embeddings(
@@ -116,12 +132,10 @@ class SearchEngine:
         hasher = make_hasher(method, n_bits, random_state)
         features = Embeddings()
         rows = features.fit_transform(embeddings)
-        store = DocumentStore.create()
         if documents is None:
             documents = (Document(position, "") for position in range(len(rows)))
-        count = sum(1 for _ in store.collect(documents))
-        if count != len(rows):
-            raise DataError("embeddings and documents differ in number", got=f"{len(rows)} and {count}")
+        store = DocumentStore.create()
+        _check_same_number(len(rows), sum(1 for _ in store.collect(documents)))
         return cls._learn(features, hasher, rows, store, method)
 
     @classmethod
@@ -135,9 +149,9 @@ class SearchEngine:
             "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             "fewbits": version("fewbits"),
         }
-        index = FlatIndex(hasher.n_bits)
-        index.add(store.ids(), _packed_codes(hasher, rows))
-        return cls(features, hasher, index, store, facts)
+        engine = cls(features, hasher, FlatIndex(hasher.n_bits), store, facts)
+        engine._index_rows(store.ids(), rows)
+        return engine
 
     @property
     def n_bits(self) -> int:
@@ -147,21 +161,24 @@ class SearchEngine:
     def __len__(self) -> int:
         return len(self.index)
 
-    def add(self, documents: Iterable[Document]) -> None:
-        """Add documents, encoded by the model as it is; if one cannot be added, none is."""
-        if isinstance(self.features, Embeddings):
-            raise DataError("this engine takes embeddings, not texts")
+    def add(self, documents: Iterable[Document], embeddings: ArrayLike | None = None) -> None:
+        """Add documents, encoded by the model as it is; if one cannot be added, none is.
+
+        ``embeddings`` go with the documents where the engine was made from embeddings. Any number of threads may
+        search at one time, but not while one adds.
+        """
+        if (embeddings is None) == isinstance(self.features, Embeddings):
+            expected = "documents with embeddings" if embeddings is None else "documents alone"
+            raise DataError("this engine takes another kind of input", allowed=expected)
         store = self.documents.writable()
-        ids: list[DocumentId] = []
-
-        def texts() -> Iterator[str]:
-            for document in store.collect(documents):
-                ids.append(document.id)
-                yield document.text
-
         with store.all_or_none():
-            codes = self.encode(texts())
-            self.index.add(ids, codes)
+            before = len(store)
+            passing = store.collect(documents)
+            inputs: Any = (document.text for document in passing) if embeddings is None else embeddings
+            rows = self.features.transform(inputs)
+            if embeddings is not None:
+                _check_same_number(len(rows), sum(1 for _ in passing))
+            self._index_rows(store.ids(start=before), rows)
         self.documents = store
 
     def encode(self, inputs: Any) -> Packed:
@@ -185,6 +202,9 @@ class SearchEngine:
 
     def similar(self, id: DocumentId, k: int | None = None) -> list[Hit]:
         """The k documents nearest to a document of the engine, itself left out."""
+        [document] = self.documents.get([id])
+        if document.id not in self.index:
+            raise DataError(f"the document {id!r} has no word that this engine knows", hint="Search by a text instead.")
         code = self.index.codes([id])
         wanted = _check_hits(k, len(self) - 1)
         # One more than wanted; documents with the same code may stand before it and push it out.
@@ -195,7 +215,8 @@ class SearchEngine:
     def info(self) -> dict[str, Any]:
         """What the engine is made of."""
         return {
-            "documents": len(self),
+            "documents": len(self.documents),
+            "documents_without_known_words": len(self.documents) - len(self.index),
             "bits": self.n_bits,
             "bytes_per_document": n_bytes(self.n_bits),
             "features": _kind(self.features),
@@ -217,17 +238,25 @@ class SearchEngine:
         memory_map : bool, default=False
             Leave the codes on disk until they are needed.
         verify : bool, default=True
-            Compute the checksum of every file; else only their sizes are checked.
+            Compute the checksum of every file; else large ones are checked by their size only.
         """
-        generation = open_folder(Path(folder), FORMAT, FORMAT_VERSION, verify=verify)
-        facts = read_json(generation / "engine.json")
-        return cls(
-            FEATURES[facts.pop("features")].read(generation / "features"),
-            read_hasher(generation / "hasher"),
-            FlatIndex.read(generation / "index", memory_map=memory_map),
-            DocumentStore.open(generation / "documents.sqlite"),
-            facts,
-        )
+
+        def read(generation: Path) -> SearchEngine:
+            facts = read_json(generation / "engine.json")
+            return cls(
+                FEATURES[facts.pop("features")].read(generation / "features"),
+                read_hasher(generation / "hasher"),
+                FlatIndex.read(generation / "index", memory_map=memory_map),
+                DocumentStore.open(generation / "documents.sqlite"),
+                facts,
+            )
+
+        return load_folder(Path(folder), FORMAT, FORMAT_VERSION, read, verify=verify)
+
+    @staticmethod
+    def check_folder(folder: str | Path) -> None:
+        """Tell before any long work whether an engine may be saved in a folder."""
+        check_replaceable(Path(folder), FORMAT)
 
     def _write(self, folder: Path) -> None:
         for name in ("features", "hasher", "index"):
@@ -245,7 +274,7 @@ class SearchEngine:
         row = self.features.transform([query] if isinstance(query, str) else query)
         if row.shape[0] != 1:
             raise DataError("one query at a time", got=row.shape[0])
-        if not (row.nnz if hasattr(row, "nnz") else row.any()):
+        if not _has_content(row).all():
             raise DataError(
                 "the query says nothing to this engine",
                 allowed="one word or more of its vocabulary",
@@ -253,6 +282,10 @@ class SearchEngine:
                 hint="Use other or more words.",
             )
         return pack(self.hasher.transform(row))
+
+    def _index_rows(self, ids: list[DocumentId], rows: Any) -> None:
+        known = np.flatnonzero(_has_content(rows))
+        self.index.add([ids[row] for row in known], _packed_codes(self.hasher, rows[known]))
 
     def _read(self, answer: Neighbours) -> list[Hit]:
         ids = answer.ids.tolist()
@@ -264,14 +297,18 @@ def _check_hits(k: int | None, available: int) -> int:
     """Ten hits, or as many as there are, unless a number is asked for; that many there must be."""
     if k is None:
         return min(DEFAULT_HITS, available)
-    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k <= available:
-        raise ParameterError(
-            "k, the number of hits, is out of range",
-            allowed=f"1 to {available}, the documents to find",
-            got=k,
-            hint="Ask for fewer hits, or leave k out.",
-        )
-    return k
+    hint = "Ask for fewer hits, or leave k out."
+    return check_whole_number("k, the number of hits,", k, 1, available, why=", the documents to find", hint=hint)
+
+
+def _check_same_number(embeddings: int, documents: int) -> None:
+    if embeddings != documents:
+        raise DataError("embeddings and documents differ in number", got=f"{embeddings} and {documents}")
+
+
+def _has_content(rows: Any) -> NDArray[np.bool_]:
+    """Which rows are not zero throughout; a zero row's code says nothing."""
+    return np.diff(rows.indptr) > 0 if sparse.issparse(rows) else rows.any(axis=1)
 
 
 def _packed_codes(hasher: Hasher, rows: Any) -> Packed:
@@ -284,18 +321,21 @@ def _kind(features: Features) -> str:
 
 
 def _documents(
-    texts: Iterable[str], ids: Iterable[DocumentId] | None, labels: Iterable[str | Sequence[str]] | None
+    texts: Iterable[str], ids: Iterable[DocumentId] | None, labels: Iterable[Any] | None
 ) -> Iterator[Document]:
     """Put texts, ids and labels together; a different number of them is an error."""
-    columns: list[Iterable[Any]] = [texts] + [column for column in (ids, labels) if column is not None]
-    try:
-        for position, row in enumerate(zip(*columns, strict=True)):
-            fields = iter(row)
-            text = next(fields)
-            document_id = position if ids is None else next(fields)
-            names = () if labels is None else next(fields)
-            yield Document(document_id, text, (names,) if isinstance(names, str) else tuple(names))
-    except ValueError as error:
-        if "zip()" not in str(error):
-            raise
-        raise DataError("texts, ids and labels differ in number") from error
+    columns = [texts, *(column for column in (ids, labels) if column is not None)]
+    for position, row in enumerate(zip_longest(*columns, fillvalue=_MISSING)):
+        if any(value is _MISSING for value in row):
+            raise DataError("texts, ids and labels differ in number", got=f"one of them ends after {position}")
+        fields = iter(row)
+        text = next(fields)
+        document_id = position if ids is None else next(fields)
+        yield Document(document_id, text, () if labels is None else _label_names(next(fields)))
+
+
+def _label_names(value: Any) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    several = not isinstance(value, str) and isinstance(value, Iterable)
+    return tuple(str(name) for name in (value if several else [value]))
