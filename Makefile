@@ -18,7 +18,7 @@ demo: $(VENV)/.core
 	$(BIN)/fewbits demo
 
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup  # two workers, a core each
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -70,7 +72,7 @@ def test_the_rules_themselves_allow_no_circle() -> None:
         done |= ready
 
 
-def test_no_module_reads_pickle_or_needs_torch() -> None:
+def test_no_module_reads_pickle() -> None:
     for path in SOURCES:
         names = set()
         for node in ast.walk(ast.parse(path.read_text())):
@@ -78,7 +80,16 @@ def test_no_module_reads_pickle_or_needs_torch() -> None:
                 names |= {alias.name.split(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
                 names.add((node.module or "").split(".")[0])
-        assert not names & {"pickle", "joblib", "torch", "marshal", "shelve"}, path
+        assert not names & {"pickle", "joblib", "marshal", "shelve"}, path
+
+
+def test_torch_is_imported_by_learning_alone_and_elsewhere_only_when_fitting() -> None:
+    script = """
+import sys
+import fewbits, fewbits.cli
+assert not [name for name in sys.modules if name == "torch" or name.startswith("fewbits.learning")]
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)
 
 
 def test_every_room_of_the_plan_is_there() -> None:

@@ -16,7 +16,7 @@ from fewbits.evaluation import (
     recall_within_radius,
 )
 from fewbits.features import Embeddings, TextVectorizer, nearest_by_cosine
-from fewbits.hashers import ITQ, Hasher, RandomHyperplanes
+from fewbits.hashers import ITQ, BernoulliVAE, Hasher, PairwiseHasher, RandomHyperplanes
 from fewbits.index import FlatIndex, Index, Neighbours
 from fewbits.search import Hit, SearchEngine
 
@@ -24,6 +24,7 @@ __version__ = version("fewbits")
 
 __all__ = [
     "ITQ",
+    "BernoulliVAE",
     "Dataset",
     "Document",
     "Embeddings",
@@ -33,6 +34,7 @@ __all__ = [
     "Hit",
     "Index",
     "Neighbours",
+    "PairwiseHasher",
     "RandomHyperplanes",
     "SearchEngine",
     "Split",

@@ -72,15 +72,12 @@ def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     save_file({name: np.ascontiguousarray(values) for name, values in arrays.items()}, path)
 
 
-def read_arrays(path: Path, *names: str) -> list[NDArray[Any]]:
-    """Read the arrays of these names, which must be all there are."""
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Read named arrays."""
     try:
-        arrays = load_file(path)
+        return dict(load_file(path))
     except (SafetensorError, OSError, ValueError) as error:
         raise BrokenFolderError(f"{path} holds no arrays", got=error, hint=RESTORE) from error
-    if set(arrays) != set(names):
-        raise BrokenFolderError(f"{path} holds other arrays", allowed=", ".join(names), got=", ".join(arrays))
-    return [arrays[name] for name in names]
 
 
 def write_array(path: Path, values: NDArray[Any]) -> None:

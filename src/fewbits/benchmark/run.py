@@ -23,6 +23,8 @@ from fewbits.evaluation.shells import shells
 from fewbits.features import nearest_by_cosine
 from fewbits.hashers.registry import make_hasher
 
+# parameters that are told elsewhere in a result, or say nothing about what was learnt
+HOW_NOT_WHAT = ("n_bits", "random_state", "callbacks", "checkpoint", "device", "verbose")
 PACKAGES = ("fewbits", "numpy", "scipy", "scikit-learn", "faiss-cpu")
 NEIGHBOURS = 10  # nearest by cosine that a code should find among its first DEPTH
 DEPTH = 100
@@ -44,7 +46,7 @@ def evaluate(
     peak = peak_memory_mb()  # of learning and encoding; measuring has its own
     with _timed(seconds, "evaluate"):
         metrics = measure(dataset, part, queries, database)
-    used = {name: value for name, value in hasher.get_params().items() if name not in ("n_bits", "random_state")}
+    used = {name: value for name, value in hasher.get_params().items() if name not in HOW_NOT_WHAT}
     return Result(
         method=method,
         dataset=dataset.name,

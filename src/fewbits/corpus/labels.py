@@ -24,6 +24,31 @@ def label_table(label_sets: Iterable[Sequence[str]]) -> tuple[Any, list[str]]:
     return table, [str(name) for name in binarizer.classes_]
 
 
+def as_label_table(y: Any, rows: int) -> Any:
+    """Turn what a user calls labels into a CSR table of 0/1, a row a document; a row without labels is unlabelled.
+
+    Taken are a table (documents x labels, sparse or not) and one class a document, where -1 and None are unlabelled.
+    """
+    y = y if sparse.issparse(y) else np.asarray(y)
+    if y.ndim == 2:
+        table = sparse.csr_array(y)
+        if table.nnz and not np.isin(table.data, (0, 1)).all():
+            raise DataError("a table of labels holds 0 and 1 only", got=np.unique(table.data)[:5].tolist())
+    elif y.ndim == 1:
+        table, _ = label_table([() if _is_unlabelled(value) else (str(value),) for value in y])
+    else:
+        raise DataError("labels are one class a document or a table", got=f"{y.ndim} axes")
+    if table.shape[0] != rows:
+        raise DataError("labels and documents differ in number", allowed=rows, got=table.shape[0])
+    table = sparse.csr_array(table, dtype=np.uint8)
+    table.eliminate_zeros()
+    return table
+
+
+def _is_unlabelled(value: Any) -> bool:
+    return value is None or (not isinstance(value, str) and value == -1)
+
+
 def same_columns(left: Any, right: Any) -> tuple[Any, Any]:
     """Turn two sets of labels into CSR tables over the same columns.
 

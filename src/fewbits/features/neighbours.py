@@ -6,9 +6,12 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import faiss
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.decomposition import TruncatedSVD
+from sklearn.preprocessing import normalize
 
 from fewbits.checks import check_whole_number
 
@@ -43,3 +46,27 @@ def _largest(values: NDArray[Any], k: int) -> NDArray[np.int64]:
         target[: len(above)] = above[np.argsort(-row[above], kind="stable")]
         target[len(above) :] = equal
     return chosen
+
+
+def neighbours_of_each(rows: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+    """For every row of a dense table of rows of length 1, the k nearest others (rows, k)."""
+    k = min(k, len(rows) - 1)
+    contiguous = np.ascontiguousarray(rows, dtype=np.float32)
+    _, found = faiss.knn(contiguous, contiguous, k + 1, metric=faiss.METRIC_INNER_PRODUCT)
+    others = found != np.arange(len(rows))[:, None]
+    others[others.all(axis=1), -1] = False  # many equal rows may have pushed a row out of its own neighbours
+    return found[others].reshape(len(rows), k).astype(np.int64)
+
+
+def latent_neighbours(X: Any, k: int, dimensions: int, random_state: int) -> NDArray[np.int64]:
+    """The k nearest others of every row by cosine in a latent semantic space of so many dimensions.
+
+    Purer than the nearest by words: documents on one topic need not share any.
+    """
+    dimensions = min(dimensions, *X.shape)
+    latent = X
+    if dimensions < X.shape[1]:
+        latent = TruncatedSVD(dimensions, random_state=random_state).fit_transform(X)
+    elif sparse.issparse(X):
+        latent = X.toarray()  # no wider than the latent space would be
+    return neighbours_of_each(normalize(np.asarray(latent, dtype=np.float32)), k)

@@ -117,7 +117,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         content = read_json(folder / "vectorizer.json")
         vectorizer = cls(**content["settings"])
         vectorizer.vocabulary_ = content["vocabulary"]
-        [vectorizer.idf_] = read_arrays(folder / "idf.safetensors", "idf")
+        vectorizer.idf_ = read_arrays(folder / "idf.safetensors")["idf"]
         vectorizer._index_words()
         return vectorizer
 

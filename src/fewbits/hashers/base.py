@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +22,10 @@ Self = TypeVar("Self", bound="Hasher")
 class Hasher(TransformerMixin, BaseEstimator, ABC):
     """Learns a code of ``n_bits`` bits for every row of features.
 
-    A subclass says how it learns (:meth:`_fit`) and how it encodes (:meth:`_encode`), and names the arrays it
-    has learnt (``learnt``), which are all that is saved. ``X`` is a table of features, sparse or dense, whose
+    A subclass says how it learns (:meth:`_fit`), how it encodes (:meth:`_encode`), and which arrays it has learnt;
+    these and its parameters are all that is saved. ``X`` is a table of features, sparse or dense, whose
     rows have length 1; ``y``, for the methods that look at it, is a table of labels or one class a row.
     """
-
-    learnt: ClassVar[tuple[str, ...]]
 
     def __init__(self, n_bits: int = 64, *, random_state: Any = None) -> None:
         self.n_bits = n_bits
@@ -59,17 +57,27 @@ class Hasher(TransformerMixin, BaseEstimator, ABC):
         check_is_fitted(self)
         parameters = {name: _as_json(value) for name, value in self.get_params(deep=False).items()}
         write_json(folder / "hasher.json", {"parameters": parameters, "n_features": self.n_features_in_})
-        write_arrays(folder / "hasher.safetensors", {name: getattr(self, name) for name in self.learnt})
+        write_arrays(folder / "hasher.safetensors", self._learnt_arrays())
 
     @classmethod
     def read(cls: type[Self], folder: Path) -> Self:
         """Read what :meth:`write` wrote."""
         content = read_json(folder / "hasher.json")
-        hasher = cls(**content["parameters"])
+        parameters: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in content["parameters"].items()
+        }
+        hasher = cls(**parameters)
         hasher.n_features_in_ = content["n_features"]
-        for name, values in zip(cls.learnt, read_arrays(folder / "hasher.safetensors", *cls.learnt), strict=True):
-            setattr(hasher, name, values)
+        hasher._restore(read_arrays(folder / "hasher.safetensors"))
         return hasher
+
+    @abstractmethod
+    def _learnt_arrays(self) -> dict[str, NDArray[Any]]:
+        """All that was learnt, by name."""
+
+    @abstractmethod
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        """Take back what was learnt."""
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -81,7 +89,6 @@ class Hasher(TransformerMixin, BaseEstimator, ABC):
 class LinearHasher(Hasher):
     """A hasher whose bits are the sides of hyperplanes: bit k is ``x . weights_[:, k] >= offsets_[k]``."""
 
-    learnt = ("weights_", "offsets_")
     weights_: NDArray[np.float32]  # (features, bits)
     offsets_: NDArray[np.float32]  # (bits,)
 
@@ -91,9 +98,17 @@ class LinearHasher(Hasher):
         projected = sparse.csr_array(X, dtype=np.float32) @ self.weights_  # (rows, bits)
         return (projected >= self.offsets_).astype(np.uint8)
 
+    def _learnt_arrays(self) -> dict[str, NDArray[Any]]:
+        return {"weights": self.weights_, "offsets": self.offsets_}
+
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self.weights_, self.offsets_ = arrays["weights"], arrays["offsets"]
+
 
 def _as_json(value: Any) -> Any:
     """Turn a parameter into JSON; a generator object is no part of what was learnt."""
     if isinstance(value, np.generic):
         return value.item()
-    return None if isinstance(value, (np.random.RandomState, np.random.Generator)) else value
+    if isinstance(value, (np.random.RandomState, np.random.Generator)) or callable(value):
+        return None
+    return [_as_json(item) for item in value if not callable(item)] if isinstance(value, (list, tuple)) else value

@@ -1,0 +1,176 @@
+"""The Bernoulli variational auto-encoder: codes that explain a document's words, without labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.preprocessing import normalize
+
+from fewbits.checks import check_whole_number
+from fewbits.features.neighbours import latent_neighbours, neighbours_of_each
+from fewbits.hashers.neural import NeuralHasher, held_out_rows, need_torch
+
+REFINING_BITS = 128  # codes that only serve to find better neighbours are long
+
+
+class BernoulliVAE(NeuralHasher):
+    """Learn codes from which a softmax decoder explains the words of a document and of its neighbours.
+
+    The paper's unsupervised system (ARM-DVAE) explains a document's own words from a code that is drawn bit by bit,
+    with the ARM gradient. The defaults here go further: the gradient of every single-bit flip in closed form, a linear
+    encoder, and the words of a document's neighbours among the training documents beside its own. Labels are not seen.
+
+    Parameters
+    ----------
+    n_bits : int, default=64
+        Length of the code.
+    hidden : sequence of int, default=()
+        Widths of the encoder's hidden layers; with none the logits are linear in the words. The paper has (500, 500).
+    dropout : float, default=0.0
+        Share of the last hidden layer's outputs that are left out in a step.
+    word_dropout : float, default=0.0
+        Share of a document's words that the encoder does not see in a step.
+    initial_scale : float, default=0.03
+        Standard deviation of the first layer's weights at the start.
+    noise : bool, default=False
+        Add data-dependent noise to the code before the decoder, as NASH and the paper's unsupervised runs do.
+    estimator : str, default="flip"
+        Gradient estimator: arm, disarm, leave-one-out, flip, straight-through, gumbel-softmax or reinmax.
+    kl_weight : float or (float, float), default=0.1
+        Weight lambda of the divergence from the prior, or its values at the start and at the end of training.
+    prior : float or sequence of float, default=0.5
+        Probability gamma of a 1 under the prior, for all bits or for each.
+    n_neighbours : int, default=50
+        How many neighbours' words are explained; 0 for none.
+    neighbour_weight : float, default=0.7
+        Share of the neighbours' words beside the document's own.
+    neighbour_dimensions : int, default=128
+        Neighbours are the nearest by cosine in a latent semantic space of so many dimensions.
+    refinements : int, default=1
+        How often codes of 128 bits are learnt first, only to find better neighbours by them.
+    epochs, batch_size, learning_rate, schedule : default=12, 100, 0.01, "cosine"
+        Passes over the documents, documents in a step, Adam's step size and how it falls ("cosine" or "constant").
+    clip : float or None, default=None
+        Largest norm of a gradient.
+    validation_fraction, patience : default=0.0, None
+        Share of the documents that is held out, and after how many epochs without a better loss on it to stop.
+    checkpoint : str or None, default=None
+        Folder for the state after every epoch; a training that was cut off goes on from there.
+    callbacks : sequence of callables, default=()
+        Called with each epoch's record.
+    device : str, default="cpu"
+        Where to train.
+    verbose : bool, default=False
+        Print each epoch's record on standard error.
+    random_state : int, RandomState instance or None, default=None
+        Seed of everything that is drawn.
+
+    References
+    ----------
+    S. Zamani Dadaneh, S. Boluki, M. Yin, M. Zhou, X. Qian. Pairwise supervised hashing with Bernoulli variational
+    auto-encoder and self-control gradient estimator. UAI 2020.
+    """
+
+    def __init__(
+        self,
+        n_bits: int = 64,
+        *,
+        hidden: Sequence[int] = (),
+        dropout: float = 0.0,
+        word_dropout: float = 0.0,
+        initial_scale: float = 0.03,
+        noise: bool = False,
+        estimator: str = "flip",
+        kl_weight: float | tuple[float, float] = 0.1,
+        prior: float | Sequence[float] = 0.5,
+        n_neighbours: int = 50,
+        neighbour_weight: float = 0.7,
+        neighbour_dimensions: int = 128,
+        refinements: int = 1,
+        epochs: int = 12,
+        batch_size: int = 100,
+        learning_rate: float = 0.01,
+        schedule: str = "cosine",
+        clip: float | None = None,
+        validation_fraction: float = 0.0,
+        patience: int | None = None,
+        checkpoint: str | None = None,
+        callbacks: Sequence[Callable[[dict[str, float]], Any]] = (),
+        device: str = "cpu",
+        verbose: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(n_bits, random_state=random_state)
+        self.hidden = hidden
+        self.dropout = dropout
+        self.word_dropout = word_dropout
+        self.initial_scale = initial_scale
+        self.noise = noise
+        self.estimator = estimator
+        self.kl_weight = kl_weight
+        self.prior = prior
+        self.n_neighbours = n_neighbours
+        self.neighbour_weight = neighbour_weight
+        self.neighbour_dimensions = neighbour_dimensions
+        self.refinements = refinements
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.clip = clip
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.checkpoint = checkpoint
+        self.callbacks = callbacks
+        self.device = device
+        self.verbose = verbose
+
+    def _fit(self, X: Any, y: Any) -> None:
+        need_torch()
+        check_whole_number("n_neighbours", self.n_neighbours, 0)
+        check_whole_number("refinements", self.refinements, 0)
+        rows = self._check_rows(X)
+        seed = self._seed()
+        learnt_from, held_out = held_out_rows(rows.shape[0], self.validation_fraction, seed)
+        known, looked_at = rows[learnt_from], rows[held_out]
+        neighbours = None
+        if self.n_neighbours and len(learnt_from) > 1:
+            neighbours = latent_neighbours(known, self.n_neighbours, self.neighbour_dimensions, seed)
+            for number in range(self.refinements):
+                codes = self._learn(known, looked_at, neighbours, REFINING_BITS, seed, f"refinement-{number}")
+                neighbours = neighbours_of_each(codes, self.n_neighbours)
+        self._learn(known, looked_at, neighbours, self.n_bits, seed, "final")
+
+    def _learn(
+        self, known: Any, looked_at: Any, neighbours: NDArray[np.int64] | None, n_bits: int, seed: int, name: str
+    ) -> NDArray[np.float32]:
+        """Train one round, and return the probabilities of its codes as rows of length 1 around one half."""
+        from fewbits.learning.batches import Batches, Words
+        from fewbits.learning.estimators import make_estimator
+        from fewbits.learning.objective import Objective, Weights
+
+        options: dict[str, Any] = {"batch_size": self.batch_size, "seed": seed, "device": self.device}
+        batches = Batches(known, Words(known, neighbours, self.neighbour_weight), **options)
+        # A held-out document has no neighbours among the training documents: its own words are what it is judged by.
+        held_out = Batches(looked_at, Words(looked_at), **options) if looked_at.shape[0] else None
+        weights = Weights(kl=as_range(self.kl_weight), prior=as_prior(self.prior))
+        objective = Objective(weights, make_estimator(self.estimator))
+        checkpoint = None if self.checkpoint is None else f"{self.checkpoint}/{name}"
+        model = self._train(known, batches, objective, n_bits, seed, held_out=held_out, checkpoint=checkpoint)
+        self._keep(model, known)
+        probabilities = 1 / (1 + np.exp(-self._logits(known)))
+        return normalize(probabilities - 0.5)
+
+
+def as_range(weight: float | Sequence[float]) -> tuple[float, float]:
+    """A weight at the start and at the end of training; one figure stays as it is."""
+    start, end = weight if isinstance(weight, Sequence) else (weight, weight)
+    return float(start), float(end)
+
+
+def as_prior(prior: float | Sequence[float]) -> float | tuple[float, ...]:
+    """The prior as plain numbers."""
+    return tuple(float(value) for value in prior) if isinstance(prior, Sequence) else float(prior)

@@ -1,0 +1,222 @@
+"""What the neural hashers share behind the contract: training by :mod:`fewbits.learning`, encoding without torch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils import Tags, check_random_state
+
+from fewbits.checks import check_whole_number
+from fewbits.codes import Bits
+from fewbits.errors import DataError, MissingExtraError, ParameterError
+from fewbits.hashers.base import Hasher
+
+if TYPE_CHECKING:
+    from fewbits.learning.batches import Batches
+    from fewbits.learning.model import Model
+    from fewbits.learning.objective import Objective
+
+CONSTANT_SHARE = 0.005  # a bit that is the same in all documents but so many says nothing
+NOT_PART_OF_TRAINING = ("callbacks", "checkpoint", "verbose", "device", "random_state")
+
+
+class ConstantBitsWarning(UserWarning):
+    """Some bits have collapsed: they are the same for nearly all documents."""
+
+
+class NeuralHasher(Hasher):
+    """A hasher whose encoder is a network on sparse rows; a subclass says what it is trained for.
+
+    Attributes
+    ----------
+    history_ : list of dict
+        Learning rate and every term of the loss, an entry an epoch.
+    bit_balance_ : array of shape (n_bits,)
+        Share of the training documents in which each bit is 1.
+    decoder_embeddings_, decoder_bias_ : arrays of shape (words, n_bits) and (words,)
+        The decoder: what each bit says about each word.
+    """
+
+    # parameters of every subclass, which lists them in its own signature as scikit-learn asks
+    hidden: Sequence[int]
+    dropout: float
+    word_dropout: float
+    initial_scale: float
+    noise: bool
+    estimator: str
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    schedule: str
+    clip: float | None
+    validation_fraction: float
+    patience: int | None
+    checkpoint: str | None
+    callbacks: Sequence[Callable[[dict[str, float]], Any]]
+    device: str
+    verbose: bool
+
+    history_: list[dict[str, float]]
+    bit_balance_: NDArray[np.float64]
+    encoder_layers_: list[tuple[NDArray[np.float32], NDArray[np.float32]]]
+    decoder_embeddings_: NDArray[np.float32]
+    decoder_bias_: NDArray[np.float32]
+
+    def _encode(self, X: Any) -> Bits:
+        return (self._logits(X) >= 0).astype(np.uint8)  # p >= 1/2
+
+    def _logits(self, X: Any) -> NDArray[np.float32]:
+        """Logits of rows; sparse products, because they sum each row by itself (see LinearHasher)."""
+        (weights, bias), *later = self.encoder_layers_
+        x = sparse.csr_array(X, dtype=np.float32) @ weights + bias
+        for weights, bias in later:
+            x = sparse.csr_array(np.maximum(x, 0)) @ weights + bias
+        return np.asarray(x)
+
+    def _learnt_arrays(self) -> dict[str, NDArray[Any]]:
+        arrays: dict[str, NDArray[Any]] = {
+            "decoder_embeddings": self.decoder_embeddings_,
+            "decoder_bias": self.decoder_bias_,
+            "bit_balance": self.bit_balance_,
+        }
+        for number, (weights, bias) in enumerate(self.encoder_layers_):
+            arrays |= {f"encoder_weights_{number}": weights, f"encoder_bias_{number}": bias}
+        return arrays
+
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        count = sum(name.startswith("encoder_weights_") for name in arrays)
+        self.encoder_layers_ = [(arrays[f"encoder_weights_{n}"], arrays[f"encoder_bias_{n}"]) for n in range(count)]
+        self.decoder_embeddings_, self.decoder_bias_ = arrays["decoder_embeddings"], arrays["decoder_bias"]
+        self.bit_balance_ = arrays["bit_balance"]
+
+    def _check_rows(self, X: Any) -> Any:
+        """Rows of words: nowhere negative, and every document has one."""
+        check_whole_number("epochs", self.epochs, 1)
+        check_whole_number("batch_size", self.batch_size, 1)
+        if not 0 <= self.validation_fraction < 1:
+            raise ParameterError(
+                "validation_fraction is out of range", allowed="0 or more, below 1", got=self.validation_fraction
+            )
+        rows = sparse.csr_array(X, dtype=np.float32)
+        if rows.nnz and rows.data.min() < 0:
+            raise DataError("Negative values in data passed to a hasher that explains words", allowed="0 or more")
+        rows.eliminate_zeros()
+        return rows
+
+    def _train(
+        self,
+        X: Any,
+        batches: Batches,
+        objective: Objective,
+        n_bits: int,
+        seed: int,
+        *,
+        held_out: Batches | None = None,
+        labels: Any = None,
+        checkpoint: str | None = None,
+    ) -> Model:
+        """Train a model on batches and return it; the history is kept."""
+        import torch
+
+        from fewbits.learning.checkpoints import Checkpoint
+        from fewbits.learning.model import Model, Shape
+        from fewbits.learning.training import Loop, Training
+
+        shape = Shape(n_bits, tuple(self.hidden), self.dropout, self.word_dropout, self.initial_scale, self.noise)
+        model = Model(
+            shape,
+            torch.from_numpy(np.asarray(X.mean(axis=0), dtype=np.float32).ravel()),
+            None if labels is None else torch.from_numpy(np.asarray(labels.mean(axis=0), dtype=np.float32).ravel()),
+            torch.Generator().manual_seed(seed),
+        ).to(self.device)
+        loop = Loop(
+            epochs=self.epochs,
+            steps_per_epoch=batches.steps,
+            learning_rate=self.learning_rate,
+            schedule=self.schedule,
+            clip=self.clip,
+            patience=self.patience,
+            seed=seed,
+            callbacks=(*self.callbacks, *([_progress_line(self.epochs)] if self.verbose else [])),
+        )
+        training = Training(
+            model,
+            objective,
+            batches,
+            loop,
+            held_out=None if held_out is None else lambda: held_out(0),
+            checkpoint=Checkpoint(checkpoint, self._fingerprint(X, labels, seed)) if checkpoint else None,
+        )
+        self.history_ = training.run()
+        return model
+
+    def _keep(self, model: Model, X: Any) -> None:
+        """Keep what a trained model has learnt as arrays, and look whether its bits are alive."""
+        encoder = model.encoder
+        layers = [(encoder.words, encoder.bias), *((layer.weight.T, layer.bias) for layer in encoder.layers)]
+        self.encoder_layers_ = [(_array(weights), _array(bias)) for weights, bias in layers]
+        self.decoder_embeddings_ = _array(model.decoder.embeddings)
+        self.decoder_bias_ = _array(model.decoder.bias)
+        self.bit_balance_ = self._encode(X).mean(axis=0, dtype=float)
+        constant = int((np.abs(self.bit_balance_ - 0.5) > 0.5 - CONSTANT_SHARE).sum())
+        if constant and X.shape[0] * CONSTANT_SHARE >= 1:
+            warnings.warn(
+                f"{constant} of {self.n_bits} bits are the same for nearly all training documents; a smaller kl_weight"
+                " or learning_rate, or fewer bits, may help.",
+                ConstantBitsWarning,
+                stacklevel=3,
+            )
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _fingerprint(self, X: Any, labels: Any, seed: int) -> str:
+        parameters = {name: value for name, value in self.get_params().items() if name not in NOT_PART_OF_TRAINING}
+        digest = hashlib.sha256(json.dumps([type(self).__name__, parameters, seed], default=str).encode())
+        for table in (X, labels):
+            for values in () if table is None else (table.indptr, table.indices, table.data):
+                digest.update(np.ascontiguousarray(values).tobytes())
+        return digest.hexdigest()
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = True
+        return tags
+
+
+def need_torch() -> None:
+    """Say how to install torch where it is not; only learning needs it."""
+    try:
+        import torch  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError("learning with this method", extra="train") from error
+
+
+def held_out_rows(count: int, fraction: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Divide rows into those to learn from and those to look at for early stopping."""
+    order = np.random.default_rng(seed).permutation(count)
+    cut = round(count * fraction)
+    return np.sort(order[cut:]), np.sort(order[:cut])
+
+
+def _array(parameter: Any) -> NDArray[np.float32]:
+    return np.ascontiguousarray(parameter.detach().cpu().numpy())
+
+
+def _progress_line(epochs: int) -> Callable[[dict[str, float]], None]:
+    from rich.console import Console
+
+    console = Console(stderr=True, highlight=False)
+
+    def show(record: dict[str, float]) -> None:
+        terms = "  ".join(f"{name} {value:.4g}" for name, value in record.items() if name != "epoch")
+        console.print(f"epoch {record['epoch']:.0f}/{epochs}  {terms}", markup=False, soft_wrap=True)
+
+    return show

@@ -1,0 +1,141 @@
+"""The batches of an epoch: rows, what the decoder explains of them, labels, and who belongs with whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+
+from fewbits.learning.bags import Bags
+from fewbits.learning.objective import Batch
+
+Rows = NDArray[np.int64]
+
+
+class Words:
+    """What the decoder explains: a document's own words, or them mixed with the mean of its neighbours'."""
+
+    def __init__(self, X: Any, neighbours: NDArray[np.int64] | None = None, weight: float = 0.0) -> None:
+        self.X = X
+        self.weight = weight if neighbours is not None else 0.0
+        if neighbours is not None:
+            n, k = neighbours.shape
+            share = np.full(n * k, weight / k, dtype=np.float32)
+            self.mixing = sparse.csr_array((share, neighbours.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
+
+    def __call__(self, rows: Rows) -> Any:
+        """Target rows (CSR), made for one batch at a time: all of them together would be many times the corpus."""
+        own = self.X[rows]
+        return own if not self.weight else sparse.csr_array((1 - self.weight) * own + self.mixing[rows] @ self.X)
+
+
+class Batches:
+    """Random batches of an epoch, which follow from the seed and the epoch's number alone."""
+
+    def __init__(
+        self,
+        X: Any,
+        words: Words,
+        *,
+        batch_size: int,
+        seed: int,
+        labels: Any = None,
+        device: torch.device | None = None,
+    ) -> None:
+        self.X = X
+        self.words = words
+        self.labels = labels  # CSR (documents, labels) of 0/1, or None
+        self.batch_size = batch_size
+        self.seed = seed
+        self.device = device
+        if labels is not None:
+            counts = np.maximum(np.diff(labels.indptr), 1)
+            self.label_shares = sparse.csr_array(labels.multiply(1 / counts[:, None]), dtype=np.float32)
+
+    @property
+    def steps(self) -> int:
+        """Batches in an epoch."""
+        return -(-self.X.shape[0] // self.batch_size)
+
+    def __call__(self, epoch: int) -> Iterator[Batch]:
+        """The batches of an epoch: every document once."""
+        order = self._generator(epoch).permutation(self.X.shape[0])
+        return (self.batch(rows) for rows in np.array_split(order, self.steps))
+
+    def batch(self, rows: Rows) -> Batch:
+        """A batch of these documents."""
+        return Batch(
+            rows=self._bags(self.X[rows]),
+            words=self._bags(self.words(rows)),
+            labels=None if self.labels is None else self._bags(self.label_shares[rows]),
+            signs=self._signs(rows),
+        )
+
+    def _signs(self, rows: Rows) -> torch.Tensor | None:
+        return None
+
+    def _bags(self, rows: Any) -> Bags:
+        return Bags.from_rows(rows, self.device)
+
+    def _generator(self, epoch: int) -> np.random.Generator:
+        return np.random.default_rng([self.seed, epoch])
+
+    def _tensor(self, signs: NDArray[Any]) -> torch.Tensor:
+        return torch.from_numpy(signs.astype(np.int8)).to(self.device)
+
+
+class AllPairsBatches(Batches):
+    """Every pair of a batch, told apart by labels."""
+
+    def _signs(self, rows: Rows) -> torch.Tensor:
+        signs = _label_signs(self.labels[rows], self.labels[rows])
+        np.fill_diagonal(signs, 0)
+        return self._tensor(signs)
+
+
+class RandomPairsBatches(Batches):
+    """Two mini-batches of the same size, paired document by document, as in the paper."""
+
+    @property
+    def steps(self) -> int:
+        """Batches in an epoch; one holds two mini-batches."""
+        return max(1, self.X.shape[0] // (2 * self.batch_size))
+
+    def _signs(self, rows: Rows) -> torch.Tensor:
+        first, second = rows[: len(rows) // 2], rows[len(rows) // 2 : len(rows) // 2 * 2]
+        return self._tensor(_label_signs(self.labels[first], self.labels[second], paired=True))
+
+
+class GivenPairsBatches(Batches):
+    """Pairs that the user has marked, beside as many documents of which nothing is known."""
+
+    def __init__(self, X: Any, words: Words, pairs: Rows, same: NDArray[np.bool_], **options: Any) -> None:
+        super().__init__(X, words, **options)
+        self.pairs = pairs  # (pairs, 2)
+        self.same = same
+
+    def __call__(self, epoch: int) -> Iterator[Batch]:
+        """The batches of an epoch: every document once by itself, and with each batch some of the pairs."""
+        generator = self._generator(epoch)
+        order = generator.permutation(self.X.shape[0])
+        for rows in np.array_split(order, self.steps):
+            chosen = generator.integers(0, len(self.pairs), max(1, self.batch_size // 2))
+            left, right = self.pairs[chosen].T
+            batch = self.batch(np.concatenate([left, right, rows]))
+            signs = self._tensor(np.where(self.same[chosen], 1, -1))
+            yield Batch(batch.rows, batch.words, batch.labels, signs)
+
+
+def _label_signs(left: Any, right: Any, *, paired: bool = False) -> NDArray[np.int8]:
+    """1 where two documents share a label, -1 where they do not, 0 where one of them has none."""
+    if paired:
+        shared = np.asarray(left.multiply(right).sum(axis=1)).ravel() > 0
+        known = (np.diff(left.indptr) > 0) & (np.diff(right.indptr) > 0)
+    else:
+        shared = (left.astype(np.int32) @ right.T.astype(np.int32)).toarray() > 0
+        known = np.outer(np.diff(left.indptr) > 0, np.diff(right.indptr) > 0)
+    return np.where(known, np.where(shared, 1, -1), 0).astype(np.int8)

@@ -1,0 +1,24 @@
+"""ARM: augment, REINFORCE, merge (eq:arm)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from fewbits.learning.estimators.base import CodeLoss, GradientEstimator, attach, uniform_like
+
+
+class ARM(GradientEstimator):
+    """(f(1[u > sigmoid(-psi)]) - f(1[u < sigmoid(psi)])) (u - 1/2), two correlated codes from one u."""
+
+    name = "arm"
+    is_unbiased = True
+
+    def __call__(self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None) -> Tensor:
+        """Losses with the gradient of eq:arm."""
+        u = uniform_like(logits, generator)
+        first = (u > torch.sigmoid(-logits)).to(logits.dtype)
+        second = (u < torch.sigmoid(logits)).to(logits.dtype)
+        ahead, behind = loss(first), loss(second)
+        gradient = (ahead - behind).detach()[:, None] * (u - 0.5)
+        return attach((ahead + behind) / 2, logits, gradient)

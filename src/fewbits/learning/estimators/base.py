@@ -1,0 +1,39 @@
+"""What every gradient estimator does, and how its gradient is attached to the logits."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+CodeLoss = Callable[[Tensor], Tensor]  # codes (documents, bits) -> losses (documents,)
+
+
+class GradientEstimator(ABC):
+    """Estimates the gradient of E f(z), z ~ Bernoulli(sigmoid(psi)), with respect to the logits psi."""
+
+    name: ClassVar[str]
+    is_unbiased: ClassVar[bool]
+
+    @abstractmethod
+    def __call__(self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None) -> Tensor:
+        """Losses (documents,) whose backward pass puts the estimate into the gradient of the logits.
+
+        What the loss itself depends on (decoder, classifier) gets its gradient at the codes that were drawn.
+        """
+
+    def begin_epoch(self, epoch: int) -> None:  # noqa: B027  # most estimators have no schedule
+        """Follow the estimator's own schedule."""
+
+
+def attach(values: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:
+    """Give losses the gradient (documents, bits) with respect to the logits, leaving their values as they are."""
+    return values + (gradient.detach() * (logits - logits.detach())).sum(dim=1)
+
+
+def uniform_like(logits: Tensor, generator: torch.Generator | None) -> Tensor:
+    """One u a document and bit, between 0 and 1."""
+    return torch.rand(logits.shape, generator=generator, device=logits.device, dtype=logits.dtype)

@@ -1,0 +1,111 @@
+"""What training makes small: the terms of eq:sph for one batch, each per document and averaged over the batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from fewbits.learning.bags import Bags
+from fewbits.learning.divergence import bernoulli_kl
+from fewbits.learning.estimators import GradientEstimator
+from fewbits.learning.model import Model
+from fewbits.learning.pairs import PairLoss
+from fewbits.learning.readout import ReadoutLoss
+from fewbits.learning.schedules import ramp
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Documents of one step."""
+
+    rows: Bags  # what the encoder sees
+    words: Bags  # what the decoder explains
+    labels: Bags | None = None  # spread evenly over a document's labels; an unlabelled row is empty
+    signs: Tensor | None = None  # who belongs with whom: (documents, documents), or (pairs,), see PairLoss
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights of the terms; a pair is the value at the start of training and at its end."""
+
+    reconstruction: float = 1.0
+    kl: tuple[float, float] = (0.1, 0.1)  # lambda
+    prior: float | tuple[float, ...] = 0.5  # gamma
+    label: tuple[float, float] = (0.0, 0.0)  # alpha
+    pair: float = 0.0  # beta
+
+
+class WeightedSum:
+    """Several losses of a code as one, flips included."""
+
+    def __init__(self, parts: list[tuple[float, ReadoutLoss]]) -> None:
+        self.parts = parts
+        self.values: list[Tensor] = []  # of the last evaluation, for the history
+
+    def __call__(self, codes: Tensor) -> Tensor:
+        """Weighted sum of the losses."""
+        values = [weight * loss(codes) for weight, loss in self.parts]
+        self.values = [value.detach() for value in values]
+        return torch.stack(values).sum(dim=0)
+
+    def with_flips(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Weighted sum of the losses, and of their changes for each flipped bit."""
+        evaluated = [(weight, *loss.with_flips(codes)) for weight, loss in self.parts]
+        values = [weight * value for weight, value, _ in evaluated]
+        self.values = [value.detach() for value in values]
+        flips = torch.stack([weight * change for weight, _, change in evaluated]).sum(dim=0)
+        return torch.stack(values).sum(dim=0), flips
+
+
+class Objective:
+    """Computes the loss of a batch."""
+
+    def __init__(
+        self,
+        weights: Weights,
+        estimator: GradientEstimator,
+        pair_loss: PairLoss | None = None,
+        *,
+        sample_pairs: bool = False,
+    ) -> None:
+        self.weights = weights
+        self.estimator = estimator
+        self.pair_loss = pair_loss or PairLoss()
+        self.sample_pairs = sample_pairs
+
+    def __call__(
+        self, model: Model, batch: Batch, done: float, generator: torch.Generator | None
+    ) -> tuple[Tensor, dict[str, float]]:
+        """Loss of a batch when a share of training is ``done``, and its terms for the history."""
+        logits = model.logits(batch.rows, generator)
+        shift = model.noise(logits, generator)
+        names, parts = ["reconstruction"], [(self.weights.reconstruction, model.decoder.loss(batch.words, shift))]
+        if model.classifier is not None and batch.labels is not None:
+            names.append("label")
+            parts.append((ramp(*self.weights.label, done), model.classifier.loss(batch.labels)))
+        losses = WeightedSum(parts)
+        total = self.estimator(logits, losses, generator).mean()
+        terms = {name: float(values.mean()) for name, values in zip(names, losses.values, strict=True)}
+        prior = torch.tensor(self.weights.prior, device=logits.device)
+        for name, term in (
+            ("kl", ramp(*self.weights.kl, done) * bernoulli_kl(logits, prior).mean()),
+            ("pair", self._pair_term(logits, batch, generator)),
+        ):
+            if term is not None:
+                total = total + term
+                terms[name] = float(term.detach())
+        terms["confidence"] = float((torch.sigmoid(logits.detach()) - 0.5).abs().mean() * 2)
+        return total, terms
+
+    def _pair_term(self, logits: Tensor, batch: Batch, generator: torch.Generator | None) -> Tensor | None:
+        if batch.signs is None or not self.weights.pair:
+            return None
+        if batch.signs.ndim == 2:
+            cost = self.pair_loss.balanced(logits, batch.signs)
+        elif self.sample_pairs:
+            cost = self.pair_loss.sampled(logits, batch.signs, self.estimator, generator)
+        else:
+            cost = self.pair_loss.expected(logits, batch.signs)
+        return self.weights.pair * cost

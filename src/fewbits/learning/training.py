@@ -1,0 +1,143 @@
+"""The training loop: epochs of batches, Adam, schedules, early stopping, history, checkpoints."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fewbits.learning.checkpoints import Checkpoint
+from fewbits.learning.model import Model
+from fewbits.learning.objective import Batch, Objective
+from fewbits.learning.schedules import learning_rate_schedule
+
+EpochRecord = dict[str, float]
+Batches = Callable[[int], Iterable[Batch]]
+HELD_OUT_SEED = 20_20  # the same codes are drawn for the held-out part after every epoch
+
+
+@dataclass(frozen=True)
+class Loop:
+    """How long and how fast to train."""
+
+    epochs: int
+    steps_per_epoch: int
+    learning_rate: float
+    schedule: str = "cosine"
+    clip: float | None = None  # largest norm of the gradient
+    patience: int | None = None  # epochs without a better held-out loss before stopping
+    seed: int = 0
+    callbacks: Sequence[Callable[[EpochRecord], Any]] = ()
+
+
+@dataclass
+class Progress:
+    """Where a training stands; all of it is in a checkpoint."""
+
+    epoch: int = 0
+    best_epoch: int = 0
+    best_loss: float | None = None
+    history: list[EpochRecord] = field(default_factory=list)
+
+
+class Training:
+    """Trains a model in place; with a checkpoint, goes on where the last run was cut off.
+
+    ``batches(epoch)`` gives an epoch's batches. Like everything that is drawn they follow from the epoch's number
+    alone, so an epoch begun again after a crash is the same epoch, and its outcome is the same to the bit.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        objective: Objective,
+        batches: Batches,
+        loop: Loop,
+        *,
+        held_out: Callable[[], Iterable[Batch]] | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        self.model = model
+        self.objective = objective
+        self.batches = batches
+        self.loop = loop
+        self.held_out = held_out
+        self.checkpoint = checkpoint
+        self.optimizer = torch.optim.Adam(model.parameters(), lr=loop.learning_rate, fused=True)
+        self.schedule = learning_rate_schedule(loop.schedule)
+        self.progress = Progress()
+        self.best: dict[str, Tensor] = {}  # the networks of the best held-out loss
+
+    def run(self) -> list[EpochRecord]:
+        """Train to the end and return the history, a record an epoch."""
+        self._resume()
+        while self.progress.epoch < self.loop.epochs and not self._is_hopeless():
+            record = self._run_epoch(self.progress.epoch)
+            self.progress.epoch += 1
+            self._judge(record)
+            self.progress.history.append(record)
+            if self.checkpoint:
+                self.checkpoint.save(self.model, self.optimizer, self.best, asdict(self.progress))
+            for callback in self.loop.callbacks:
+                callback(record)
+        if self.best:
+            self.model.load_state_dict(self.best)
+        self.model.eval()
+        return self.progress.history
+
+    def _resume(self) -> None:
+        restored = self.checkpoint.resume(self.model, self.optimizer) if self.checkpoint else None
+        if restored is not None:
+            state, self.best = restored
+            self.progress = Progress(**state)
+
+    def _run_epoch(self, epoch: int) -> EpochRecord:
+        generator = torch.Generator(self._device).manual_seed(self.loop.seed * 1_000_003 + epoch)
+        self.objective.estimator.begin_epoch(epoch)
+        self.model.train()
+        sums: defaultdict[str, float] = defaultdict(float)
+        steps = self.loop.steps_per_epoch
+        for step, batch in enumerate(self.batches(epoch)):
+            done = (epoch + step / steps) / self.loop.epochs
+            for name, value in self._step(batch, done, generator).items():
+                sums[name] += value / steps
+        return {"epoch": epoch + 1, "learning_rate": self.optimizer.param_groups[0]["lr"], **sums}
+
+    def _step(self, batch: Batch, done: float, generator: torch.Generator) -> dict[str, float]:
+        for group in self.optimizer.param_groups:
+            group["lr"] = self.loop.learning_rate * self.schedule(done)
+        loss, terms = self.objective(self.model, batch, done, generator)
+        self.optimizer.zero_grad(set_to_none=True)
+        torch.autograd.backward(loss)
+        if self.loop.clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.loop.clip)
+        self.optimizer.step()
+        return terms
+
+    def _judge(self, record: EpochRecord) -> None:
+        """Look at the held-out part, and keep the networks if they were never better."""
+        if self.held_out is None:
+            return
+        loss = record["held_out_loss"] = self._held_out_loss(self.held_out())
+        if self.progress.best_loss is None or loss < self.progress.best_loss:
+            self.progress.best_loss, self.progress.best_epoch = loss, self.progress.epoch
+            self.best = {name: value.clone() for name, value in self.model.state_dict().items()}
+
+    @torch.no_grad()
+    def _held_out_loss(self, batches: Iterable[Batch]) -> float:
+        generator = torch.Generator(self._device).manual_seed(HELD_OUT_SEED)
+        self.model.eval()
+        losses = [float(self.objective(self.model, batch, 1.0, generator)[0]) for batch in batches]
+        return sum(losses) / len(losses)
+
+    def _is_hopeless(self) -> bool:
+        waited = self.progress.epoch - self.progress.best_epoch
+        return self.held_out is not None and self.loop.patience is not None and waited >= self.loop.patience
+
+    @property
+    def _device(self) -> torch.device:
+        return self.model.decoder.bias.device

@@ -1,0 +1,286 @@
+"""Training: terms, pairs, schedules, early stopping, checkpoints; and encoding where there is no torch."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+from torch.distributions import Bernoulli, kl_divergence
+
+from fewbits import BernoulliVAE, PairwiseHasher, precision_at_k
+from fewbits.errors import BrokenFolderError, DataError, MissingExtraError, ParameterError
+from fewbits.hashers.neural import ConstantBitsWarning
+from fewbits.hashers.registry import write_hasher
+from fewbits.learning.batches import AllPairsBatches, RandomPairsBatches, Words
+from fewbits.learning.divergence import bernoulli_kl
+from fewbits.learning.pairs import PairLoss, expected_distances
+
+pytestmark = pytest.mark.filterwarnings("ignore::fewbits.hashers.neural.ConstantBitsWarning")
+QUICK: dict[str, Any] = {"n_bits": 16, "random_state": 0}
+
+
+def topics(count: int = 300, seed: int = 0) -> tuple[Any, Any]:
+    """Documents about one of three topics, each with words of its own and common ones, and their topics."""
+    generator = np.random.default_rng(seed)
+    classes = np.arange(count) % 3
+    own = np.repeat(np.eye(3), 20, axis=1)[classes] * (generator.random((count, 60)) < 0.25)
+    common = generator.random((count, 40)) < 0.1
+    rows = np.hstack([own, common]) + np.eye(1, 100, 99)  # every document has a word
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    return sparse.csr_array(rows.astype(np.float32)), classes
+
+
+ROWS, CLASSES = topics()
+NEW_ROWS, NEW_CLASSES = topics(seed=1)
+
+
+def precision(hasher: Any) -> float:
+    return precision_at_k(hasher.transform(NEW_ROWS), NEW_CLASSES, hasher.transform(ROWS), CLASSES, k=50)
+
+
+@pytest.mark.parametrize("prior", [0.5, 0.1])
+def test_the_divergence_is_that_of_torch_distributions(prior: float) -> None:
+    logits = torch.tensor([[-30.0, -1.0, 0.0, 2.0, 30.0]])
+    expected = kl_divergence(Bernoulli(logits=logits), Bernoulli(torch.tensor(prior))).sum(dim=1)
+    assert torch.allclose(bernoulli_kl(logits, torch.tensor(prior)), expected, atol=1e-5)
+
+
+def test_the_expected_distance_is_the_mean_over_codes_that_are_drawn() -> None:
+    generator = torch.Generator().manual_seed(0)
+    left, right = torch.rand(3, 8, generator=generator), torch.rand(4, 8, generator=generator)
+    drawn = torch.stack(
+        [
+            (torch.bernoulli(left, generator=generator)[:, None] != torch.bernoulli(right, generator=generator)[None])
+            .sum(dim=2)
+            .float()
+            for _ in range(4000)
+        ]
+    )
+    assert torch.allclose(drawn.mean(dim=0), expected_distances(left, right), atol=0.1)
+
+
+def test_pairs_cost_by_sign_and_margin_and_nothing_when_unknown() -> None:
+    distances, signs = torch.tensor([2.0, 2.0, 5.0, 2.0]), torch.tensor([1, -1, -1, 0])
+    assert PairLoss().cost(distances, signs, 8).tolist() == [2.0, -2.0, -5.0, 0.0]
+    assert PairLoss(margin=0.5).cost(distances, signs, 8).tolist() == [2.0, 2.0, 0.0, 0.0]
+
+
+def test_signs_tell_who_shares_a_label_and_unlabelled_documents_are_unknown() -> None:
+    labels = sparse.csr_array(np.array([[1, 0], [1, 1], [0, 1], [0, 0]], dtype=np.uint8))
+    rows = sparse.csr_array(np.eye(4, dtype=np.float32))
+    options: dict[str, Any] = {"batch_size": 4, "seed": 0, "labels": labels}
+    signs = AllPairsBatches(rows, Words(rows), **options).batch(np.arange(4)).signs
+    assert signs is not None
+    assert signs.tolist() == [[0, 1, -1, 0], [1, 0, 1, 0], [-1, 1, 0, 0], [0, 0, 0, 0]]
+    paired = RandomPairsBatches(rows, Words(rows), **options).batch(np.array([0, 0, 0, 1, 2, 3])).signs
+    assert paired is not None
+    assert paired.tolist() == [1, -1, 0]
+
+
+def test_neighbours_words_are_mixed_with_a_documents_own() -> None:
+    rows = sparse.csr_array(np.eye(3, dtype=np.float32))
+    words = Words(rows, np.array([[1, 2], [0, 2], [0, 1]]), weight=0.5)
+    assert words(np.array([0])).toarray().tolist() == [[0.5, 0.25, 0.25]]
+
+
+def test_codes_without_labels_find_documents_of_the_same_topic() -> None:
+    hasher = BernoulliVAE(**QUICK, n_neighbours=10).fit(ROWS)
+    assert precision(hasher) > 0.8
+    assert hasher.history_[-1]["reconstruction"] < hasher.history_[0]["reconstruction"]
+    assert [record["epoch"] for record in hasher.history_] == list(range(1, 13))
+
+
+@pytest.mark.parametrize(
+    "estimator", ["arm", "disarm", "leave-one-out", "flip", "straight-through", "gumbel-softmax", "reinmax"]
+)
+def test_every_estimator_trains_a_supervised_model(estimator: str) -> None:
+    hasher = PairwiseHasher(**QUICK, estimator=estimator).fit(ROWS, CLASSES)
+    assert precision(hasher) > 0.9
+
+
+@pytest.mark.parametrize(
+    "options", [{"pairs": "random", "pair_distance": "sampled"}, {"pairs": "random"}, {"margin": None}]
+)
+def test_every_kind_of_pair_trains(options: dict[str, Any]) -> None:
+    hasher = PairwiseHasher(**QUICK, **options).fit(ROWS, CLASSES)
+    assert precision(hasher) > 0.9
+    assert "pair" in hasher.history_[-1]
+
+
+def test_labels_as_a_table_and_as_classes_teach_the_same() -> None:
+    table = sparse.csr_array(np.eye(3, dtype=np.uint8)[CLASSES])
+    one, other = (PairwiseHasher(**QUICK, epochs=3).fit(ROWS, labels) for labels in (table, CLASSES))
+    assert np.array_equal(one.transform(NEW_ROWS), other.transform(NEW_ROWS))
+
+
+def test_a_few_labels_teach_where_most_documents_have_none() -> None:
+    partly = np.where(np.arange(len(CLASSES)) < 30, CLASSES, -1)
+    hasher = PairwiseHasher(**QUICK, reconstruction_weight=1.0).fit(ROWS, partly)
+    assert precision(hasher) > 0.85
+
+
+def test_pairs_alone_teach_what_belongs_together() -> None:
+    generator = np.random.default_rng(0)
+    pairs = generator.integers(0, len(CLASSES), (400, 2))
+    same = CLASSES[pairs[:, 0]] == CLASSES[pairs[:, 1]]
+    taught = PairwiseHasher(**QUICK, pair_weight=1.0).fit_pairs(ROWS, pairs, same)
+    assert precision(taught) > 0.85
+
+
+def test_the_same_seed_gives_the_same_codes_to_the_bit() -> None:
+    first, second = (BernoulliVAE(**QUICK, epochs=3).fit(ROWS) for _ in range(2))
+    assert np.array_equal(first.decoder_embeddings_, second.decoder_embeddings_)
+
+
+def test_training_stops_when_the_held_out_loss_no_longer_falls_and_keeps_the_best() -> None:
+    hasher = BernoulliVAE(**QUICK, epochs=200, validation_fraction=0.2, patience=3, refinements=0).fit(ROWS)
+    losses = [record["held_out_loss"] for record in hasher.history_]
+    assert len(losses) < 200
+    assert len(losses) - 1 - int(np.argmin(losses)) == 3
+
+
+def test_callbacks_see_every_epoch() -> None:
+    seen: list[float] = []
+    PairwiseHasher(**QUICK, epochs=4, callbacks=(lambda record: seen.append(record["epoch"]),)).fit(ROWS, CLASSES)
+    assert seen == [1, 2, 3, 4]
+
+
+def test_bits_that_have_collapsed_are_reported() -> None:
+    with pytest.warns(ConstantBitsWarning, match="of 16 bits are the same for nearly all training documents"):
+        BernoulliVAE(**QUICK, kl_weight=50.0, prior=0.01, epochs=5, refinements=0).fit(ROWS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConstantBitsWarning)
+        PairwiseHasher(**QUICK).fit(ROWS, CLASSES)
+
+
+TRAIN = """
+import sys
+sys.path.insert(0, sys.argv[2])
+from test_learning import ROWS, CLASSES, QUICK
+from fewbits import BernoulliVAE
+def show(record):
+    print(record["epoch"], flush=True)
+options = {"epochs": 30, "refinements": 1, "validation_fraction": 0.1, "callbacks": (show,)}
+hasher = BernoulliVAE(**QUICK, **options, checkpoint=sys.argv[1] or None)
+hasher.fit(ROWS)
+import numpy as np
+np.save(sys.argv[3], hasher.transform(ROWS))
+np.save(sys.argv[3] + ".weights", hasher.decoder_embeddings_)
+"""
+
+
+def test_killed_in_the_middle_and_resumed_the_codes_are_identical_to_the_bit(tmp_path: Path) -> None:
+    def start(checkpoint: str, output: str) -> subprocess.Popen[str]:
+        arguments = [sys.executable, "-c", TRAIN, checkpoint, str(Path(__file__).parent), str(tmp_path / output)]
+        return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+
+    whole = start("", "whole.npy")
+    assert whole.wait() == 0
+    for kill_after in (7, 12):  # records, of both rounds together
+        process = start(str(tmp_path / "checkpoint"), "cut.npy")
+        assert process.stdout is not None
+        for _ in range(kill_after):
+            process.stdout.readline()
+        time.sleep(0.02)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    assert not (tmp_path / "cut.npy").exists()
+    last = start(str(tmp_path / "checkpoint"), "cut.npy")
+    output, _ = last.communicate()
+    assert last.returncode == 0
+    assert 0 < len(output.splitlines()) < 60
+    assert np.array_equal(np.load(tmp_path / "whole.npy"), np.load(tmp_path / "cut.npy"))
+    assert np.array_equal(np.load(tmp_path / "whole.npy.weights.npy"), np.load(tmp_path / "cut.npy.weights.npy"))
+
+
+def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
+    BernoulliVAE(**QUICK, epochs=1, refinements=0, checkpoint=str(tmp_path)).fit(ROWS)
+    with pytest.raises(
+        BrokenFolderError, match=r"holds a checkpoint of another training. Its data or parameters differ"
+    ):
+        BernoulliVAE(**QUICK, epochs=1, refinements=0, learning_rate=0.5, checkpoint=str(tmp_path)).fit(ROWS)
+
+
+WITHOUT_TORCH = """
+import sys
+class NoTorch:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "torch":
+            raise ImportError("there is no torch")
+sys.meta_path.insert(0, NoTorch())
+import numpy as np
+from scipy import sparse
+from pathlib import Path
+from fewbits.hashers.registry import read_hasher
+hasher = read_hasher(Path(sys.argv[1]))
+np.save(sys.argv[3], hasher.transform(sparse.load_npz(sys.argv[2])))
+"""
+
+
+@pytest.mark.parametrize("hidden", [(), (20,), (20, 10)])
+def test_without_torch_a_saved_hasher_gives_the_same_codes(tmp_path: Path, hidden: tuple[int, ...]) -> None:
+    hasher = PairwiseHasher(**QUICK, hidden=hidden, epochs=5, learning_rate=0.01).fit(ROWS, CLASSES)
+    write_hasher(hasher, tmp_path)
+    sparse.save_npz(tmp_path / "rows.npz", NEW_ROWS)
+    arguments = [str(tmp_path), str(tmp_path / "rows.npz"), str(tmp_path / "codes.npy")]
+    subprocess.run([sys.executable, "-c", WITHOUT_TORCH, *arguments], check=True)
+    assert np.array_equal(np.load(tmp_path / "codes.npy"), hasher.transform(NEW_ROWS))
+
+
+def test_learning_without_torch_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for hasher in (BernoulliVAE(), PairwiseHasher()):
+        with pytest.raises(MissingExtraError, match=r"pip install 'fewbits\[train\]'"):
+            hasher.fit(ROWS, CLASSES)
+
+
+@pytest.mark.parametrize(
+    ("options", "rows", "labels", "error", "message"),
+    [
+        ({}, ROWS, CLASSES[:-1], DataError, r"labels and documents differ in number \(allowed: 300; got: 299\)"),
+        ({}, ROWS, CLASSES * 0, DataError, r"all labelled documents have one class \(allowed: two classes or more\)"),
+        ({}, ROWS, None, DataError, r"this method learns from labels"),
+        ({}, -ROWS, CLASSES, DataError, r"Negative values in data"),
+        ({}, ROWS * np.nan, CLASSES, ValueError, r"NaN"),
+        ({}, ROWS, np.full((300, 2), 5), DataError, r"a table of labels holds 0 and 1 only \(got: \[5\]\)"),
+        ({"n_bits": 0}, ROWS, CLASSES, ParameterError, r"n_bits, the code length, is out of range"),
+        ({"estimator": "magic"}, ROWS, CLASSES, ParameterError, r"no such gradient estimator \(allowed: arm, disarm"),
+        ({"schedule": "magic"}, ROWS, CLASSES, ParameterError, r"no such schedule \(allowed: cosine, constant"),
+        (
+            {"pairs": "magic"},
+            ROWS,
+            CLASSES,
+            ParameterError,
+            r"pairs is unknown \(allowed: balanced, random; got: 'magic'\)",
+        ),
+        ({"epochs": 0}, ROWS, CLASSES, ParameterError, r"epochs is out of range"),
+        ({"validation_fraction": 1.0}, ROWS, CLASSES, ParameterError, r"validation_fraction is out of range"),
+    ],
+)
+def test_what_cannot_be_learnt_from_is_refused_with_the_reason(
+    options: dict[str, Any], rows: Any, labels: Any, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        PairwiseHasher(**{**QUICK, **options}).fit(rows, labels)
+
+
+def test_features_of_another_vocabulary_are_refused_when_encoding() -> None:
+    hasher = PairwiseHasher(**QUICK, epochs=1).fit(ROWS, CLASSES)
+    with pytest.raises(ValueError, match="X has 99 features, but PairwiseHasher is expecting 100 features"):
+        hasher.transform(ROWS[:, :99])
+
+
+@pytest.mark.parametrize("pairs", [[[0, 300]], [[-1, 0]], [[0, 1, 2]], np.zeros((0, 2), int)])
+def test_pairs_that_are_no_rows_are_refused(pairs: Any) -> None:
+    with pytest.raises(DataError, match="pairs"):
+        PairwiseHasher(**QUICK).fit_pairs(ROWS, pairs, np.ones(len(pairs)))
