@@ -45,7 +45,7 @@ $(VENV)/.core: pyproject.toml requirements.lock
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	$(PIP_INSTALL) --editable '.[train,parquet,download,dev]'
+	$(PIP_INSTALL) --editable '.[train,tune,parquet,download,dev]'
 	touch $@
 
 clean:

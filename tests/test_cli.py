@@ -198,7 +198,9 @@ def test_a_wrong_use_of_a_command_ends_with_2(run: Run, arguments: tuple[str, ..
     assert "Usage: fewbits" in done.err
 
 
-@pytest.mark.parametrize("name", ["demo", "fit", "search", "similar", "encode", "info", "data", "evaluate", "results"])
+@pytest.mark.parametrize(
+    "name", ["demo", "fit", "search", "similar", "encode", "info", "data", "evaluate", "tune", "results"]
+)
 def test_every_command_has_help_with_an_example(run: Run, name: str) -> None:
     done = run(name, "--help")
     assert done.code == 0

@@ -29,6 +29,7 @@ for command in (
     searching.info,
     measuring.data,
     measuring.evaluate,
+    measuring.tune,
     measuring.results,
 ):
     app.command()(command)

@@ -12,6 +12,7 @@ from fewbits.benchmark.describe import describe
 from fewbits.benchmark.results import load_results
 from fewbits.benchmark.run import evaluate as run
 from fewbits.benchmark.tables import render
+from fewbits.benchmark.tune import tune as search_weights
 from fewbits.cli.options import AsJson
 from fewbits.cli.output import err, print_json, print_table, watch
 from fewbits.datasets import load_dataset
@@ -84,12 +85,53 @@ def evaluate(
         print_table(["method", "dataset", "bits", "seed", "precision at 100", "neighbour recall", "random floor"], rows)
 
 
+def tune(
+    method: Annotated[str, typer.Option(help="A neural method.")],
+    dataset: Annotated[str, typer.Option(help="Data set.")],
+    bits: Annotated[int, typer.Option("--bits", "--n-bits", help="Code length.")],
+    n_trials: Annotated[int, typer.Option(help="Trials in all, with those of the study so far.")] = 20,
+    study: Annotated[Path | None, typer.Option(help="File to keep the trials in, and to go on from.")] = None,
+    n_folds: Annotated[int | None, typer.Option(help="Cross validate on the training part instead.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs of a trial. [default: the method's]")] = None,
+    seed: Annotated[int, typer.Option("--seed", "--random-state", help="Seed.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Search a method's weights on the validation part; the test part is never looked at.
+
+    Example: fewbits tune --method pairwise --dataset reuters --bits 32 --n-trials 30 --study reuters.journal
+    """
+    trials = search_weights(
+        method,
+        load_dataset(dataset, progress=err.is_terminal),
+        bits,
+        n_trials=n_trials,
+        study=study,
+        n_folds=n_folds,
+        random_state=seed,
+        parameters={} if epochs is None else {"epochs": epochs},
+    )
+    if as_json:
+        for trial in trials:
+            print_json(trial)
+        return
+    names = sorted({name for trial in trials for name in trial.parameters})
+    rows = [
+        [str(t.number), str(t.precision), str(t.seconds), *(_figure(t.parameters.get(name)) for name in names)]
+        for t in trials
+    ]
+    print_table(["trial", "precision at 100", "seconds", *names], rows)
+
+
 def results(folder: Folder = Path("results")) -> None:
     """Print the tables of all results as Markdown.
 
     Example: fewbits results > docs/results.md
     """
     print(render(load_results(folder)), end="")
+
+
+def _figure(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _cell(value: object) -> str:
