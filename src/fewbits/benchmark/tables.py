@@ -66,7 +66,7 @@ def _table(metric: str, title: str, results: list[Result]) -> str:
             chosen = [result for result in of_method if json.dumps(result.parameters, sort_keys=True) == variant]
             name = METHODS[method].title + (f" {variant}" if len(variants) > 1 else "")
             rows.append([name, *(_cell([r.metrics[metric] for r in chosen if r.bits == bits]) for bits in lengths)])
-    return _markdown([title, *(f"{bits} bits" for bits in lengths)], rows)
+    return markdown([title, *(f"{bits} bits" for bits in lengths)], rows)
 
 
 def _cell(values: list[float]) -> str:
@@ -93,6 +93,7 @@ def _command(results: list[Result]) -> str:
     return " ".join(["fewbits evaluate --save", *options])
 
 
-def _markdown(header: Sequence[str], rows: list[list[str]]) -> str:
+def markdown(header: Sequence[str], rows: list[list[str]]) -> str:
+    """A table in Markdown; all columns but the first are numbers."""
     lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"

@@ -33,6 +33,7 @@ for command in (
     measuring.results,
 ):
     app.command()(command)
+app.add_typer(measuring.bench, name="bench")
 
 
 def _print_version(wanted: bool) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from fewbits.benchmark.describe import describe
+from fewbits.benchmark.estimators import compare_estimators, render_estimators, save_facts
 from fewbits.benchmark.results import load_results
 from fewbits.benchmark.run import evaluate as run
 from fewbits.benchmark.tables import render
@@ -19,6 +20,7 @@ from fewbits.datasets import load_dataset
 from fewbits.errors import MissingFileError
 from fewbits.hashers.registry import find_method
 
+bench = typer.Typer(help="Benchmarks that are not about retrieval.", rich_markup_mode=None)
 PROTOCOL_SETS = ["ng20", "reuters", "tmc", "arxiv"]
 Folder = Annotated[Path, typer.Option("--results", help="Folder of the result files.")]
 
@@ -120,6 +122,31 @@ def tune(
         for t in trials
     ]
     print_table(["trial", "precision at 100", "seconds", *names], rows)
+
+
+@bench.command("estimators")
+def bench_estimators(
+    dataset: Annotated[str, typer.Option(help="Data set.")] = "ng20",
+    bits: Annotated[list[int] | None, typer.Option("--bits", help="Code length, or several. [default: 32]")] = None,
+    save: Annotated[bool, typer.Option("--save", help="Write one JSON file a length.")] = False,
+    show: Annotated[bool, typer.Option("--render", help="Only print the tables of what was saved.")] = False,
+    results: Folder = Path("results"),
+) -> None:
+    """Compare variance, bias and speed of the gradient estimators on a trained model.
+
+    Example: fewbits bench estimators --dataset ng20 --bits 32 --bits 128 --save
+    """
+    folder = results / "estimators"
+    if show:
+        print(render_estimators(folder), end="")
+        return
+    loaded = load_dataset(dataset, progress=err.is_terminal)
+    for length in bits or [32]:
+        facts = compare_estimators(loaded, length)
+        if save:
+            err.print(f"saved {save_facts(facts, folder)}", markup=False, soft_wrap=True)
+        for fact in facts:
+            print_json(fact)
 
 
 def results(folder: Folder = Path("results")) -> None:

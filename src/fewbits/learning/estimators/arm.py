@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fewbits.learning.estimators.base import CodeLoss, GradientEstimator, attach, uniform_like
+from fewbits.learning.estimators.base import CodeLoss, GradientEstimator, attach, uniform_like, without_gradient
 
 
 class ARM(GradientEstimator):
@@ -19,6 +19,6 @@ class ARM(GradientEstimator):
         u = uniform_like(logits, generator)
         first = (u > torch.sigmoid(-logits)).to(logits.dtype)
         second = (u < torch.sigmoid(logits)).to(logits.dtype)
-        ahead, behind = loss(first), loss(second)
+        ahead, behind = loss(first), without_gradient(loss, second)
         gradient = (ahead - behind).detach()[:, None] * (u - 0.5)
-        return attach((ahead + behind) / 2, logits, gradient)
+        return attach(ahead, logits, gradient)

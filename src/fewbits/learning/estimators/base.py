@@ -34,6 +34,12 @@ def attach(values: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:
     return values + (gradient.detach() * (logits - logits.detach())).sum(dim=1)
 
 
+@torch.no_grad()
+def without_gradient(loss: CodeLoss, codes: Tensor) -> Tensor:
+    """Losses of the second of two codes: what the loss depends on learns from the first, at half the cost."""
+    return loss(codes)
+
+
 def uniform_like(logits: Tensor, generator: torch.Generator | None) -> Tensor:
     """One u a document and bit, between 0 and 1."""
     return torch.rand(logits.shape, generator=generator, device=logits.device, dtype=logits.dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fewbits.learning.estimators.base import CodeLoss, GradientEstimator, attach, uniform_like
+from fewbits.learning.estimators.base import CodeLoss, GradientEstimator, attach, uniform_like, without_gradient
 
 
 class DisARM(GradientEstimator):
@@ -22,7 +22,7 @@ class DisARM(GradientEstimator):
         u = uniform_like(logits, generator)
         first = (u > torch.sigmoid(-logits)).to(logits.dtype)
         second = (u < torch.sigmoid(logits)).to(logits.dtype)
-        ahead, behind = loss(first), loss(second)
+        ahead, behind = loss(first), without_gradient(loss, second)
         # first - second is (-1)^z2 where the codes differ, and 0 elsewhere
         gradient = 0.5 * (ahead - behind).detach()[:, None] * (first - second) * torch.sigmoid(logits.abs())
-        return attach((ahead + behind) / 2, logits, gradient)
+        return attach(ahead, logits, gradient)
