@@ -29,3 +29,7 @@ def test_estimators_are_compared_by_variance_bias_and_time(tmp_path: Path) -> No
     assert "## toy, 8 bits" in text
     assert "| arm | 1.0000 | none |" in text
     assert "fewbits bench estimators --dataset toy --bits 8 --save" in text
+
+
+def test_the_committed_table_is_what_the_committed_figures_give() -> None:
+    assert (ROOT / "docs" / "estimators.md").read_text() == render_estimators(ROOT / "results" / "estimators")
