@@ -21,8 +21,10 @@ from fewbits import BernoulliVAE, PairwiseHasher, precision_at_k
 from fewbits.errors import BrokenFolderError, DataError, MissingExtraError, ParameterError
 from fewbits.hashers.neural import ConstantBitsWarning
 from fewbits.hashers.registry import write_hasher
+from fewbits.learning.bags import Bags
 from fewbits.learning.batches import AllPairsBatches, RandomPairsBatches, Words
 from fewbits.learning.divergence import bernoulli_kl
+from fewbits.learning.model import Model, Shape
 from fewbits.learning.pairs import PairLoss, expected_distances
 
 pytestmark = pytest.mark.filterwarnings("ignore::fewbits.hashers.neural.ConstantBitsWarning")
@@ -91,6 +93,26 @@ def test_neighbours_words_are_mixed_with_a_documents_own() -> None:
     rows = sparse.csr_array(np.eye(3, dtype=np.float32))
     words = Words(rows, np.array([[1, 2], [0, 2], [0, 1]]), weight=0.5)
     assert words(np.array([0])).toarray().tolist() == [[0.5, 0.25, 0.25]]
+
+
+@pytest.mark.parametrize("hidden", [(), (7,)])
+def test_the_encoders_gradient_is_the_plain_one_after_batches_of_few_and_of_many_words(hidden: tuple[int, ...]) -> None:
+    shape = Shape(n_bits=5, hidden=hidden)
+    model = Model(shape, torch.ones(100), None, torch.Generator().manual_seed(0))
+    for rows in (ROWS[:3], ROWS[3:5], ROWS[:200], ROWS[5:9], ROWS[:100], ROWS[20:22]):  # 100 words in all
+        bags = Bags.from_rows(rows)
+        logits = model.logits(bags)
+        model.clear_gradients()
+        torch.autograd.backward(logits.square().sum())
+        found = model.encoder.words.grad
+        assert found is not None
+        plain = torch.from_numpy(rows.toarray()) @ model.encoder.words + model.encoder.bias
+        for layer in model.encoder.layers:
+            plain = layer(torch.relu(plain))
+        [expected] = torch.autograd.grad(plain.square().sum(), model.encoder.words)
+        assert torch.allclose(found, expected, atol=1e-5)
+        with torch.no_grad():
+            model.logits(bags)  # looking at held-out documents between steps changes nothing
 
 
 def test_codes_without_labels_find_documents_of_the_same_topic() -> None:

@@ -61,6 +61,12 @@ class Model(nn.Module):
         spread = nn.functional.softplus(self.noise_scale(logits))  # (documents, bits)
         return spread * torch.randn(logits.shape, generator=generator, device=logits.device)
 
+    def clear_gradients(self) -> None:
+        """Forget the gradients of the last step."""
+        for parameter in self.parameters():
+            if parameter is not self.encoder.words or self.encoder.used is None:  # that one is cleared row by row
+                parameter.grad = None
+
     def logits(self, rows: Bags, generator: torch.Generator | None = None) -> Tensor:
         """Logits psi of a batch (documents, bits)."""
         output: Tensor = self.encoder(rows, generator)

@@ -44,7 +44,7 @@ class ReadoutLoss:
 
     def __call__(self, codes: Tensor) -> Tensor:
         """Losses of codes."""
-        values, _ = self._evaluate(codes)
+        values, _, _ = self._evaluate(codes)
         return values
 
     def with_flips(self, codes: Tensor) -> tuple[Tensor, Tensor]:
@@ -52,53 +52,63 @@ class ReadoutLoss:
 
         f(flip k) - f(z) = N log(sum_w pi_w exp(D_k E_kw)) - D_k (Ex)_k with pi = softmax(s), D_k = 1 - 2 z_k.
         """
-        values, probabilities = self._evaluate(codes)
+        values, exponentials, sums = self._evaluate(codes)  # pi = exponentials / sums
         with torch.no_grad():
             embeddings = self.readout.embeddings.clamp(-LARGEST_EXPONENT, LARGEST_EXPONENT)  # (outputs, bits)
             raised = embeddings.exp()
-            up, down = probabilities @ raised, probabilities @ raised.reciprocal_()  # (documents, bits)
+            up, down = exponentials @ raised, exponentials @ raised.reciprocal_()  # (documents, bits)
             direction = 1 - 2 * codes  # D
-            ratio = torch.where(codes > 0.5, down, up)
+            ratio = torch.where(codes > 0.5, down, up) / sums[:, None]
             linear = self.targets.times(self.readout.embeddings)  # Ex
             differences = self.targets.totals[:, None] * ratio.log() - direction * linear
         return values, differences
 
-    def _evaluate(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+    def _evaluate(self, codes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         shifted = codes if self.shift is None else codes + self.shift
-        targets = self.targets
-        readout = self.readout
+        targets, readout = self.targets, self.readout
         return _apply(
             shifted, readout.embeddings, readout.bias, targets.words, targets.values, targets.rows, targets.totals
         )
 
 
-def _apply(*arguments: Tensor) -> tuple[Tensor, Tensor]:
-    apply: Callable[..., tuple[Tensor, Tensor]] = _SoftmaxLoss.apply
+def _apply(*arguments: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    apply: Callable[..., tuple[Tensor, Tensor, Tensor]] = _SoftmaxLoss.apply
     return apply(*arguments)
 
 
 class _SoftmaxLoss(torch.autograd.Function):
-    """Loss and its gradient with one documents x outputs block in memory."""
+    """Loss and its gradient in one documents x outputs block of memory, passed over as seldom as can be.
+
+    Passing over that block is most of the time of a step. So the largest score is taken off only where it could
+    overflow, the exponentials are never divided by their sums, and the backward pass works in the same block, which it
+    can do once.
+    """
 
     @staticmethod
-    def forward(ctx: Any, codes: Tensor, embeddings: Tensor, bias: Tensor, *targets: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(
+        ctx: Any, codes: Tensor, embeddings: Tensor, bias: Tensor, *targets: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
         words, values, rows, totals = targets
         scores = torch.addmm(bias, codes, embeddings.T)  # (documents, outputs)
-        scores -= scores.amax(dim=1, keepdim=True)
+        smallest, largest = scores.aminmax()
+        if largest > LARGEST_EXPONENT or smallest < -2 * LARGEST_EXPONENT:
+            scores -= scores.amax(dim=1, keepdim=True)  # cancels in the loss: N m - x.m = 0
         places = rows * scores.shape[1] + words
         picked = torch.zeros_like(totals).index_add_(0, rows, values * scores.view(-1)[places])  # x.s
-        scores.exp_()
-        sums = scores.sum(dim=1)
-        loss = totals * sums.log() - picked  # the maximum cancels: N m - x.m = 0
-        scores /= sums[:, None]
-        ctx.save_for_backward(codes, embeddings, scores, places, values, rows, totals)
-        ctx.mark_non_differentiable(scores)
-        return loss, scores
+        exponentials = scores.exp_()
+        sums = exponentials.sum(dim=1)
+        ctx.save_for_backward(codes, embeddings, places, values, rows, totals, sums)
+        ctx.block = exponentials  # not a saved tensor: those may not be written to
+        ctx.mark_non_differentiable(exponentials, sums)
+        return totals * sums.log() - picked, exponentials, sums
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        codes, embeddings, probabilities, places, values, rows, totals = ctx.saved_tensors
-        residual = probabilities * (totals * grad)[:, None]  # (documents, outputs): N pi - x, times the outer gradient
+    def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        codes, embeddings, places, values, rows, totals, sums = ctx.saved_tensors
+        if ctx.block is None:
+            raise RuntimeError("this loss can be differentiated once: evaluate it again")
+        # (documents, outputs): N pi - x, times the outer gradient
+        residual, ctx.block = ctx.block.mul_((totals * grad / sums)[:, None]), None
         residual.view(-1).index_add_(0, places, -values * grad[rows])
         by_codes = residual @ embeddings if ctx.needs_input_grad[0] else None
         return by_codes, residual.T @ codes, residual.sum(dim=0), None, None, None, None

@@ -111,7 +111,7 @@ class Training:
         for group in self.optimizer.param_groups:
             group["lr"] = self.loop.learning_rate * self.schedule(done)
         loss, terms = self.objective(self.model, batch, done, generator)
-        self.optimizer.zero_grad(set_to_none=True)
+        self.model.clear_gradients()
         torch.autograd.backward(loss)
         if self.loop.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.loop.clip)
