@@ -5,7 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fewbits.learning.estimators.base import CodeLoss, GradientEstimator, attach, uniform_like, without_gradient
+from fewbits.learning.estimators.base import (
+    CodeLoss,
+    GradientEstimator,
+    antithetic_codes,
+    attach,
+    uniform_like,
+    without_gradient,
+)
 
 
 class ARM(GradientEstimator):
@@ -17,8 +24,7 @@ class ARM(GradientEstimator):
     def __call__(self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None) -> Tensor:
         """Losses with the gradient of eq:arm."""
         u = uniform_like(logits, generator)
-        first = (u > torch.sigmoid(-logits)).to(logits.dtype)
-        second = (u < torch.sigmoid(logits)).to(logits.dtype)
+        first, second = antithetic_codes(logits, u)
         ahead, behind = loss(first), without_gradient(loss, second)
         gradient = (ahead - behind).detach()[:, None] * (u - 0.5)
         return attach(ahead, logits, gradient)

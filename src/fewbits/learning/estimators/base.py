@@ -34,6 +34,11 @@ def attach(values: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:
     return values + (gradient.detach() * (logits - logits.detach())).sum(dim=1)
 
 
+def antithetic_codes(logits: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+    """ARM's two codes of one u: 1[u > sigmoid(-psi)] and 1[u < sigmoid(psi)], each drawn from the same Bernoulli."""
+    return (u > torch.sigmoid(-logits)).to(logits.dtype), (u < torch.sigmoid(logits)).to(logits.dtype)
+
+
 @torch.no_grad()
 def without_gradient(loss: CodeLoss, codes: Tensor) -> Tensor:
     """Losses of the second of two codes: what the loss depends on learns from the first, at half the cost."""

@@ -5,7 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fewbits.learning.estimators.base import CodeLoss, GradientEstimator, attach, uniform_like, without_gradient
+from fewbits.learning.estimators.base import (
+    CodeLoss,
+    GradientEstimator,
+    antithetic_codes,
+    attach,
+    uniform_like,
+    without_gradient,
+)
 
 
 class DisARM(GradientEstimator):
@@ -20,8 +27,7 @@ class DisARM(GradientEstimator):
     def __call__(self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None) -> Tensor:
         """Losses with the DisARM gradient."""
         u = uniform_like(logits, generator)
-        first = (u > torch.sigmoid(-logits)).to(logits.dtype)
-        second = (u < torch.sigmoid(logits)).to(logits.dtype)
+        first, second = antithetic_codes(logits, u)
         ahead, behind = loss(first), without_gradient(loss, second)
         # first - second is (-1)^z2 where the codes differ, and 0 elsewhere
         gradient = 0.5 * (ahead - behind).detach()[:, None] * (first - second) * torch.sigmoid(logits.abs())
