@@ -12,6 +12,14 @@ from fewbits.benchmark.describe import describe
 from fewbits.benchmark.estimators import compare_estimators, render_estimators, save_facts
 from fewbits.benchmark.results import load_results
 from fewbits.benchmark.run import evaluate as run
+from fewbits.benchmark.speed import (
+    TimeToQuality,
+    TrainingSpeed,
+    render_speed,
+    save_speed,
+    time_to_quality,
+    training_speed,
+)
 from fewbits.benchmark.tables import render
 from fewbits.benchmark.tune import tune as search_weights
 from fewbits.cli.options import AsJson
@@ -147,6 +155,31 @@ def bench_estimators(
             err.print(f"saved {save_facts(facts, folder)}", markup=False, soft_wrap=True)
         for fact in facts:
             print_json(fact)
+
+
+@bench.command("speed")
+def bench_speed(
+    dataset: Annotated[list[str] | None, typer.Option(help="Data set, or several. [default: ng20 and arxiv]")] = None,
+    save: Annotated[bool, typer.Option("--save", help="Write JSON files.")] = False,
+    show: Annotated[bool, typer.Option("--render", help="Only print the tables of what was saved.")] = False,
+    results: Folder = Path("results"),
+) -> None:
+    """Measure the speed of training beside a textbook implementation, and the time until codes are good on ng20.
+
+    Example: fewbits bench speed --save
+    """
+    folder = results / "speed"
+    if show:
+        print(render_speed(folder), end="")
+        return
+    names = dataset or ["ng20", "arxiv"]
+    measured: list[TrainingSpeed | TimeToQuality] = [training_speed(name) for name in watch(names, "Training")]
+    if "ng20" in names:
+        measured.append(time_to_quality(load_dataset("ng20", progress=err.is_terminal)))
+    for facts in measured:
+        if save:
+            err.print(f"saved {save_speed(facts, folder)}", markup=False, soft_wrap=True)
+        print_json(facts)
 
 
 def results(folder: Folder = Path("results")) -> None:

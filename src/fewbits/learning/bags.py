@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor
 
 
@@ -19,6 +21,7 @@ class Bags:
     starts: Tensor  # (documents,), int64
     rows: Tensor  # (nonzeros,), int64: the document of each word
     totals: Tensor  # (documents,): sum of values, N in the reconstruction loss
+    source: Any  # the CSR rows themselves
 
     @classmethod
     def from_rows(cls, rows: Any, device: torch.device | None = None) -> Bags:
@@ -32,6 +35,7 @@ class Bags:
             starts=torch.from_numpy(rows.indptr[:-1].astype(np.int64)).to(device),
             rows=row_of,
             totals=torch.zeros(len(lengths), device=device).index_add_(0, row_of, values),
+            source=rows,
         )
 
     def __len__(self) -> int:
@@ -41,3 +45,12 @@ class Bags:
         """Product with a dense table (words, columns): (documents, columns)."""
         weights = self.values if values is None else values
         return torch.nn.functional.embedding_bag(self.words, table, self.starts, mode="sum", per_sample_weights=weights)
+
+    @cached_property
+    def by_word(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The transposed rows: where each word begins, its documents, and the places of its values."""
+        shape, device = self.source.shape, self.values.device
+        numbered = np.arange(self.source.nnz, dtype=np.int32)
+        words = sparse.csr_array((numbered, self.source.indices, self.source.indptr), shape=shape).tocsc()
+        starts, documents, places = (torch.from_numpy(part) for part in (words.indptr, words.indices, words.data))
+        return starts.to(device, torch.int32), documents.to(device, torch.int32), places.to(device)

@@ -27,10 +27,15 @@ class Words:
             share = np.full(n * k, weight / k, dtype=np.float32)
             self.mixing = sparse.csr_array((share, neighbours.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
 
+    @property
+    def are_own(self) -> bool:
+        """Whether the document's own words are all there is to explain."""
+        return not self.weight
+
     def __call__(self, rows: Rows) -> Any:
         """Target rows (CSR), made for one batch at a time: all of them together would be many times the corpus."""
         own = self.X[rows]
-        return own if not self.weight else sparse.csr_array((1 - self.weight) * own + self.mixing[rows] @ self.X)
+        return own if self.are_own else sparse.csr_array((1 - self.weight) * own + self.mixing[rows] @ self.X)
 
 
 class Batches:
@@ -68,9 +73,10 @@ class Batches:
 
     def batch(self, rows: Rows) -> Batch:
         """A batch of these documents."""
+        bags = self._bags(self.X[rows])
         return Batch(
-            rows=self._bags(self.X[rows]),
-            words=self._bags(self.words(rows)),
+            rows=bags,
+            words=bags if self.words.are_own else self._bags(self.words(rows)),
             labels=None if self.labels is None else self._bags(self.label_shares[rows]),
             signs=self._signs(rows),
         )

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import embedding_bag
 
 from fewbits.learning.bags import Bags
 
-MOST_WORDS = 0.6  # words of a batch per word of the vocabulary up to which it pays to single them out
+CAN_MULTIPLY_SPARSE: bool = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]  # see add_gradient
 
 
 class Encoder(nn.Module):
@@ -36,7 +36,7 @@ class Encoder(nn.Module):
         # Rows have length 1, so Glorot's scale would leave the first layer's values near 0.01 and training would crawl.
         first = torch.randn(n_features, widths[0], generator=generator) * initial_scale
         self.words = nn.Parameter(first)  # (features, width)
-        self.used: Tensor | None = None  # rows of its gradient that are not zero
+        self.gradient_is_old = True  # whether the next step's gradient replaces what is there
         self.bias = nn.Parameter(torch.zeros(widths[0]))
         self.layers = nn.ModuleList(_linear(before, after, generator) for before, after in pairwise(widths))
 
@@ -54,44 +54,48 @@ class Encoder(nn.Module):
         return x
 
     def _first_layer(self, rows: Bags, values: Tensor) -> Tensor:
-        if not torch.is_grad_enabled() or len(rows.words) > MOST_WORDS * len(self.words):
-            self.used = None  # what the last batch left in the gradient goes as a whole
-            return rows.times(self.words, values)
-        # A batch has few of the words: only they take part, so that the gradient is as small as they are.
-        used, places = torch.unique(rows.words, return_inverse=True)
-        table = _apply_take(self.words, used, self)  # (words used, width)
-        return embedding_bag(places, table, rows.starts, mode="sum", per_sample_weights=values)
+        if torch.is_grad_enabled() and CAN_MULTIPLY_SPARSE:
+            return _apply_words(self.words, rows, values, self)
+        return rows.times(self.words, values)
 
-    def put_gradient(self, used: Tensor, gradient: Tensor) -> None:
-        """Set the first layer's gradient, which is zero but for the words of a batch, without a new block of memory.
+    def add_gradient(self, rows: Bags, values: Tensor, gradient: Tensor) -> None:
+        """Add a batch's part to the first layer's gradient, in the block of memory that is there.
 
-        A block of words x width for each step would cost more time than all else that is done in it.
+        A new block of words x width for each step would cost more time than all else that is done in it. On a CPU torch
+        multiplies CSR rows by MKL alone; without it the layer's own gradient serves.
         """
-        if self.words.grad is None or self.used is None:
+        starts, documents, places = rows.by_word
+        transposed = sparse_csr_tensor(starts, documents, values[places], (len(self.words), len(rows)))
+        if self.words.grad is None:
             self.words.grad = torch.zeros_like(self.words)
-        else:
-            self.words.grad.index_fill_(0, self.used, 0.0)
-        self.words.grad.index_copy_(0, used, gradient)
-        self.used = used
+        torch.addmm(self.words.grad, transposed, gradient, beta=0 if self.gradient_is_old else 1, out=self.words.grad)
+        self.gradient_is_old = False
 
 
-def _apply_take(table: Tensor, used: Tensor, encoder: Encoder) -> Tensor:
-    apply: Callable[..., Tensor] = _Take.apply
-    return apply(table, used, encoder)
+def sparse_csr_tensor(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
+    """A CSR tensor of what scipy has already checked; torch warns of them all as not yet final."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.sparse_csr_tensor(starts, columns, values, shape, check_invariants=False)
 
 
-class _Take(torch.autograd.Function):
-    """Rows of the first layer's weights, whose gradient goes where the encoder keeps it."""
+def _apply_words(table: Tensor, rows: Bags, values: Tensor, encoder: Encoder) -> Tensor:
+    apply: Callable[..., Tensor] = _WordsTimesTable.apply
+    return apply(table, rows, values, encoder)
+
+
+class _WordsTimesTable(torch.autograd.Function):
+    """Sparse rows times the first layer's weights, whose gradient goes where the encoder keeps it."""
 
     @staticmethod
-    def forward(ctx: Any, table: Tensor, used: Tensor, encoder: Encoder) -> Tensor:
-        ctx.used, ctx.encoder = used, encoder
-        return table.index_select(0, used)
+    def forward(ctx: Any, table: Tensor, rows: Bags, values: Tensor, encoder: Encoder) -> Tensor:
+        ctx.rows, ctx.values, ctx.encoder = rows, values, encoder
+        return rows.times(table, values)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, None]:
-        ctx.encoder.put_gradient(ctx.used, gradient)
-        return None, None, None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, None, None]:
+        ctx.encoder.add_gradient(ctx.rows, ctx.values, gradient)
+        return None, None, None, None
 
 
 def _linear(before: int, after: int, generator: torch.Generator | None) -> nn.Linear:
@@ -104,5 +108,5 @@ def _linear(before: int, after: int, generator: torch.Generator | None) -> nn.Li
 
 
 def _drop(values: Tensor, share: float, generator: torch.Generator | None) -> Tensor:
-    kept = torch.empty_like(values).bernoulli_(1 - share, generator=generator)
+    kept = torch.rand(values.shape, generator=generator, device=values.device) >= share
     return values * kept / (1 - share)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from fewbits.learning.bags import Bags
-from fewbits.learning.encoder import Encoder
+from fewbits.learning.encoder import CAN_MULTIPLY_SPARSE, Encoder
 from fewbits.learning.readout import SoftmaxReadout
 
 
@@ -64,8 +64,9 @@ class Model(nn.Module):
     def clear_gradients(self) -> None:
         """Forget the gradients of the last step."""
         for parameter in self.parameters():
-            if parameter is not self.encoder.words or self.encoder.used is None:  # that one is cleared row by row
+            if parameter is not self.encoder.words or not CAN_MULTIPLY_SPARSE:
                 parameter.grad = None
+        self.encoder.gradient_is_old = True
 
     def logits(self, rows: Bags, generator: torch.Generator | None = None) -> Tensor:
         """Logits psi of a batch (documents, bits)."""

@@ -7,6 +7,7 @@ labels.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 
 from fewbits.learning.bags import Bags
 
+LOG2_E = math.log2(math.e)
 LARGEST_EXPONENT = 30.0  # exp of an embedding stays finite in 32 bits, and so do sums of it
 
 
@@ -89,18 +91,21 @@ class _SoftmaxLoss(torch.autograd.Function):
         ctx: Any, codes: Tensor, embeddings: Tensor, bias: Tensor, *targets: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         words, values, rows, totals = targets
-        scores = torch.addmm(bias, codes, embeddings.T)  # (documents, outputs)
+        # With the bias as one more embedding of a bit that is always 1, the block is written once; and powers of 2 take
+        # half the time of powers of e.
+        codes, embeddings = torch.nn.functional.pad(codes, (0, 1), value=1.0), torch.cat([embeddings, bias[:, None]], 1)
+        scores = (codes * LOG2_E) @ embeddings.T  # (documents, outputs), s / ln 2
         smallest, largest = scores.aminmax()
-        if largest > LARGEST_EXPONENT or smallest < -2 * LARGEST_EXPONENT:
+        if largest > LARGEST_EXPONENT * LOG2_E or smallest < -2 * LARGEST_EXPONENT * LOG2_E:
             scores -= scores.amax(dim=1, keepdim=True)  # cancels in the loss: N m - x.m = 0
         places = rows * scores.shape[1] + words
-        picked = torch.zeros_like(totals).index_add_(0, rows, values * scores.view(-1)[places])  # x.s
-        exponentials = scores.exp_()
+        picked = torch.zeros_like(totals).index_add_(0, rows, values * scores.view(-1)[places])  # x.s / ln 2
+        exponentials = scores.exp2_()
         sums = exponentials.sum(dim=1)
         ctx.save_for_backward(codes, embeddings, places, values, rows, totals, sums)
         ctx.block = exponentials  # not a saved tensor: those may not be written to
         ctx.mark_non_differentiable(exponentials, sums)
-        return totals * sums.log() - picked, exponentials, sums
+        return totals * sums.log() - picked / LOG2_E, exponentials, sums
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
@@ -110,5 +115,6 @@ class _SoftmaxLoss(torch.autograd.Function):
         # (documents, outputs): N pi - x, times the outer gradient
         residual, ctx.block = ctx.block.mul_((totals * grad / sums)[:, None]), None
         residual.view(-1).index_add_(0, places, -values * grad[rows])
-        by_codes = residual @ embeddings if ctx.needs_input_grad[0] else None
-        return by_codes, residual.T @ codes, residual.sum(dim=0), None, None, None, None
+        by_codes = residual @ embeddings[:, :-1] if ctx.needs_input_grad[0] else None
+        by_embeddings = residual.T @ codes  # the last column is the bias's
+        return by_codes, by_embeddings[:, :-1], by_embeddings[:, -1], None, None, None, None

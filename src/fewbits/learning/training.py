@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from fewbits.learning.checkpoints import Checkpoint
+from fewbits.learning.memory import freed_blocks_kept
 from fewbits.learning.model import Model
 from fewbits.learning.objective import Batch, Objective
 from fewbits.learning.schedules import learning_rate_schedule
@@ -76,7 +77,8 @@ class Training:
         """Train to the end and return the history, a record an epoch."""
         self._resume()
         while self.progress.epoch < self.loop.epochs and not self._is_hopeless():
-            record = self._run_epoch(self.progress.epoch)
+            with freed_blocks_kept():
+                record = self._run_epoch(self.progress.epoch)
             self.progress.epoch += 1
             self._judge(record)
             self.progress.history.append(record)
