@@ -14,7 +14,7 @@ endif
 
 .PHONY: demo test lint bench results lock clean
 
-demo: $(VENV)/.core
+demo: $(VENV)/.train
 	$(BIN)/fewbits demo
 
 test: lint
@@ -39,12 +39,12 @@ lock: $(VENV)/.dev
 		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml
 	sed -i 's/+cpu$$//; /^#/d; /^$$/d' requirements.lock  # a build's own mark is no version
 
-$(VENV)/.core: pyproject.toml requirements.lock
+$(VENV)/.train: pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
-	$(PIP_INSTALL) --editable .
+	$(PIP_INSTALL) --editable '.[train]'
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.core
+$(VENV)/.dev: $(VENV)/.train
 	$(PIP_INSTALL) --editable '.[train,tune,parquet,download,dev]'
 	touch $@
 

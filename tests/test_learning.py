@@ -81,18 +81,34 @@ def test_signs_tell_who_shares_a_label_and_unlabelled_documents_are_unknown() ->
     labels = sparse.csr_array(np.array([[1, 0], [1, 1], [0, 1], [0, 0]], dtype=np.uint8))
     rows = sparse.csr_array(np.eye(4, dtype=np.float32))
     options: dict[str, Any] = {"batch_size": 4, "seed": 0, "labels": labels}
-    signs = AllPairsBatches(rows, Words(rows), **options).batch(np.arange(4)).signs
+    signs = AllPairsBatches(rows, Words(rows), **options).batch(np.arange(4), np.random.default_rng(0)).signs
     assert signs is not None
     assert signs.tolist() == [[0, 1, -1, 0], [1, 0, 1, 0], [-1, 1, 0, 0], [0, 0, 0, 0]]
-    paired = RandomPairsBatches(rows, Words(rows), **options).batch(np.array([0, 0, 0, 1, 2, 3])).signs
+    paired = (
+        RandomPairsBatches(rows, Words(rows), **options)
+        .batch(np.array([0, 0, 0, 1, 2, 3]), np.random.default_rng(0))
+        .signs
+    )
     assert paired is not None
     assert paired.tolist() == [1, -1, 0]
 
 
-def test_neighbours_words_are_mixed_with_a_documents_own() -> None:
+def test_words_of_neighbours_are_mixed_with_a_documents_own_and_all_alike_in_the_mean() -> None:
     rows = sparse.csr_array(np.eye(3, dtype=np.float32))
-    words = Words(rows, np.array([[1, 2], [0, 2], [0, 1]]), weight=0.5)
-    assert words(np.array([0])).toarray().tolist() == [[0.5, 0.25, 0.25]]
+    words, generator = Words(rows, np.array([[1, 2], [0, 2], [0, 1]]), weight=0.5), np.random.default_rng(0)
+    drawn = words(np.zeros(2000, dtype=np.int64), generator).toarray()
+    assert np.allclose(drawn.sum(axis=1), 1)
+    assert np.allclose(drawn.mean(axis=0), [0.5, 0.25, 0.25], atol=0.01)
+
+
+def test_where_few_documents_have_labels_some_of_them_join_every_batch() -> None:
+    labels = np.zeros((40, 2), dtype=np.uint8)
+    labels[[3, 8], [0, 1]] = 1
+    rows = sparse.csr_array(np.eye(40, dtype=np.float32))
+    batches = AllPairsBatches(rows, Words(rows), batch_size=10, seed=0, labels=sparse.csr_array(labels))
+    seen = [batch.rows.words.tolist() for batch in batches(0)]
+    assert all({3, 8} & set(words[:10]) and set(words[:10]) <= {3, 8} for words in seen)
+    assert sorted(word for words in seen for word in words[10:]) == list(range(40))
 
 
 @pytest.mark.parametrize("hidden", [(), (7,)])

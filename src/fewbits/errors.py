@@ -46,7 +46,6 @@ class MissingExtraError(FewbitsError, ImportError):
     reading Parquet needs an optional part of fewbits. Install it: pip install 'fewbits[parquet]'
     """
 
-    def __init__(self, purpose: str, *, extra: str) -> None:
-        super().__init__(
-            f"{purpose} needs an optional part of fewbits", hint=f"Install it: pip install 'fewbits[{extra}]'"
-        )
+    def __init__(self, purpose: str, *, extra: str, otherwise: str = "") -> None:
+        hint = f"Install it: pip install 'fewbits[{extra}]'" + (f", or {otherwise}" if otherwise else "")
+        super().__init__(f"{purpose} needs an optional part of fewbits", hint=hint)

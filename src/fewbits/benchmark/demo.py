@@ -13,6 +13,7 @@ from fewbits.codes import n_bytes, unpack
 from fewbits.corpus import Document, read_docstrings
 from fewbits.corpus.splits import part_of
 from fewbits.evaluation import precision_at_k, random_floor
+from fewbits.hashers.registry import WITH_LABELS, WITHOUT_LABELS
 from fewbits.search import Hit, SearchEngine
 
 QUERIES = (
@@ -26,11 +27,12 @@ HELD_OUT_CUT = 0.9  # a tenth of the documents are queries that nothing was lear
 
 @dataclass(frozen=True)
 class Agreement:
-    """How often the nearest documents of a held-out one have its label, beside a random ranking."""
+    """How often the nearest documents of a held-out one have its label: codes learnt without and with labels."""
 
     label: str
-    precision: float
-    floor: float
+    without_labels: float
+    with_labels: float
+    floor: float  # of a random ranking
 
 
 @dataclass(frozen=True)
@@ -42,25 +44,38 @@ class Demonstration:
     bits: int
     bytes_per_document: int
     method: str
+    method_with_labels: str
     seconds_reading: float
     seconds_learning: float
+    seconds_learning_with_labels: float
     queries: dict[str, list[Hit]]
     held_out: int
     agreement: list[Agreement]
 
 
 def demonstrate(
-    folder: Path, n_bits: int = 64, watch: Callable[[Iterable[Document]], Iterable[Document]] = iter
+    folder: Path,
+    n_bits: int = 64,
+    watch: Callable[[Iterable[Document]], Iterable[Document]] = iter,
+    *,
+    verbose: bool = False,
 ) -> Demonstration:
-    """Learn codes for nine tenths of the default corpus, measure on the rest, and save an engine with all of it."""
+    """Learn codes for nine tenths of the default corpus, measure on the rest, and save an engine with all of it.
+
+    The engine's codes are learnt without labels; those learnt with labels are there to compare.
+    """
     start = time.perf_counter()
     documents = list(watch(read_docstrings()))
     read = time.perf_counter()
     known = [document for document in documents if not _is_held_out(document)]
     held_out = [document for document in documents if _is_held_out(document)]
-    engine = SearchEngine.from_documents(known, n_bits=n_bits)
+    engine = SearchEngine.from_documents(known, n_bits=n_bits, method=WITHOUT_LABELS, verbose=verbose)
     learnt = time.perf_counter()
-    agreement = [_agreement(engine, known, held_out, kind, place) for place, kind in enumerate(("package", "module"))]
+    taught = SearchEngine.from_documents(known, n_bits=n_bits, method=WITH_LABELS, verbose=verbose)
+    learnt_with_labels = time.perf_counter()
+    agreement = [
+        _agreement(engine, taught, known, held_out, kind, place) for place, kind in enumerate(("package", "module"))
+    ]
     engine.add(held_out)
     engine.save(folder)
     return Demonstration(
@@ -69,8 +84,10 @@ def demonstrate(
         bits=n_bits,
         bytes_per_document=n_bytes(n_bits),
         method=engine.facts["method"],
+        method_with_labels=taught.facts["method"],
         seconds_reading=read - start,
         seconds_learning=learnt - read,
+        seconds_learning_with_labels=learnt_with_labels - learnt,
         queries={query: engine.search(query, k=3) for query in QUERIES},
         held_out=len(held_out),
         agreement=agreement,
@@ -82,14 +99,19 @@ def _is_held_out(document: Document) -> bool:
 
 
 def _agreement(
-    engine: SearchEngine, known: list[Document], held_out: list[Document], label: str, place: int
+    engine: SearchEngine,
+    taught: SearchEngine,
+    known: list[Document],
+    held_out: list[Document],
+    label: str,
+    place: int,
 ) -> Agreement:
     query_labels = np.array([document.labels[place] for document in held_out])
     database_labels = np.array([document.labels[place] for document in known])
-    queries = unpack(engine.encode([document.text for document in held_out]), engine.n_bits)
-    database = unpack(engine.index.codes(engine.index.ids()[: len(known)]), engine.n_bits)
-    return Agreement(
-        label,
-        precision_at_k(queries, query_labels, database, database_labels, k=DEPTH),
-        random_floor(query_labels, database_labels),
-    )
+
+    def precision(codes_of: SearchEngine) -> float:
+        queries = unpack(codes_of.encode([document.text for document in held_out]), codes_of.n_bits)
+        database = unpack(codes_of.encode([document.text for document in known]), codes_of.n_bits)
+        return precision_at_k(queries, query_labels, database, database_labels, k=DEPTH)
+
+    return Agreement(label, precision(engine), precision(taught), random_floor(query_labels, database_labels))

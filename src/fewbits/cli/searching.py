@@ -16,13 +16,12 @@ import typer
 
 from fewbits.benchmark.demo import demonstrate
 from fewbits.cli.options import AsJson, Bits, Encoding, Engine, Hits, IdField, TextFields
-from fewbits.cli.output import out, print_error, print_hits, print_json, print_table, watch
+from fewbits.cli.output import err, out, print_error, print_hits, print_json, print_table, watch
 from fewbits.codes import Packed, to_bit_strings, to_hex, to_integers
 from fewbits.corpus import Document, DocumentId, read_documents
 from fewbits.errors import DataError, UnknownIdError
 from fewbits.features import TextVectorizer
 from fewbits.features.dense import load_embeddings
-from fewbits.hashers.registry import DEFAULT_METHOD
 from fewbits.search import Hit, SearchEngine
 
 BLOCK = 4096
@@ -45,7 +44,9 @@ def demo(
 
     Example: fewbits demo
     """
-    done = demonstrate(folder, n_bits, lambda documents: watch(documents, "Reading documentation"))
+    done = demonstrate(
+        folder, n_bits, lambda documents: watch(documents, "Reading documentation"), verbose=err.is_terminal
+    )
     if as_json:
         return print_json(done)
     out.print(
@@ -57,8 +58,11 @@ def demo(
         print_hits(query, hits, done.bits)
         out.print()
     out.print(f"Do the 10 nearest of {done.held_out:,} documents that were held out have the same label?\n")
-    rows = [[found.label, f"{found.precision:.3f}", f"{found.floor:.3f}"] for found in done.agreement]
-    print_table(["label", "nearest by code", "random"], rows)
+    rows = [
+        [found.label, f"{found.floor:.3f}", f"{found.without_labels:.3f}", f"{found.with_labels:.3f}"]
+        for found in done.agreement
+    ]
+    print_table(["label", "random", done.method, f"{done.method_with_labels}, taught by labels"], rows)
     command = "fewbits" if shutil.which("fewbits") else sys.argv[0]  # as it was called, where it is not on the path
     out.print("\nNow type:")
     for arguments in (
@@ -82,7 +86,10 @@ def fit(
         Path | None, typer.Option(help="A .npy table of ready-made embeddings, a row a document.")
     ] = None,
     n_bits: Bits = 64,
-    method: Annotated[str, typer.Option(help="Method that learns the codes.")] = DEFAULT_METHOD,
+    method: Annotated[
+        str | None,
+        typer.Option(help="Method that learns the codes. [default: pairwise with labels, else bernoulli-vae]"),
+    ] = None,
     max_features: Annotated[int, typer.Option(help="Words in the vocabulary.")] = 20_000,
     token_pattern: Annotated[
         str | None, typer.Option(help="Regular expression of a word. [default: letters a-z]")
@@ -103,7 +110,7 @@ def fit(
     watched = watch(documents, "Reading documents")
     if embeddings is None:
         vectorizer = TextVectorizer(max_features=max_features, token_pattern=token_pattern)
-        engine = SearchEngine.from_documents(watched, vectorizer=vectorizer, **options)
+        engine = SearchEngine.from_documents(watched, vectorizer=vectorizer, verbose=err.is_terminal, **options)
     else:
         engine = SearchEngine.from_embeddings(load_embeddings(embeddings), documents=watched, **options)
     engine.save(output)
@@ -112,7 +119,7 @@ def fit(
         return print_json(facts)
     out.print(
         f"Learnt {facts['bits']} bits ({facts['bytes_per_document']} bytes) for each of"
-        f" {facts['documents']:,} documents in {facts['seconds']} s. Saved in {output}.",
+        f" {facts['documents']:,} documents in {facts['seconds']} s (method {facts['method']}). Saved in {output}.",
         markup=False,
         soft_wrap=True,
     )

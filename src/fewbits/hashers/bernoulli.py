@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 from sklearn.preprocessing import normalize
 
 from fewbits.checks import check_whole_number
@@ -39,20 +40,23 @@ class BernoulliVAE(NeuralHasher):
         Add data-dependent noise to the code before the decoder, as NASH and the paper's unsupervised runs do.
     estimator : str, default="flip"
         Gradient estimator: arm, disarm, leave-one-out, flip, straight-through, gumbel-softmax or reinmax.
-    kl_weight : float or (float, float), default=0.1
+    kl_weight : float or (float, float), default=0.03
         Weight lambda of the divergence from the prior, or its values at the start and at the end of training.
     prior : float or sequence of float, default=0.5
         Probability gamma of a 1 under the prior, for all bits or for each.
-    n_neighbours : int, default=50
-        How many neighbours' words are explained; 0 for none.
-    neighbour_weight : float, default=0.7
+    n_neighbours : int or None, default=None
+        Of how many neighbours the words are explained; 0 for none, None for a hundredth of the documents, but between
+        10 and 100.
+    neighbour_weight : float, default=0.9
         Share of the neighbours' words beside the document's own.
     neighbour_dimensions : int, default=128
         Neighbours are the nearest by cosine in a latent semantic space of so many dimensions.
     refinements : int, default=1
         How often codes of 128 bits are learnt first, only to find better neighbours by them.
-    epochs, batch_size, learning_rate, schedule : default=12, 100, 0.01, "cosine"
-        Passes over the documents, documents in a step, Adam's step size and how it falls ("cosine" or "constant").
+    epochs : int or None, default=None
+        Passes over the documents; None for 12, or so many more that a small corpus makes 300 steps.
+    batch_size, learning_rate, schedule : default=100, 0.01, "cosine"
+        Documents in a step, Adam's step size and how it falls ("cosine" or "constant").
     clip : float or None, default=None
         Largest norm of a gradient.
     validation_fraction, patience : default=0.0, None
@@ -64,7 +68,7 @@ class BernoulliVAE(NeuralHasher):
     device : str, default="cpu"
         Where to train.
     verbose : bool, default=False
-        Print each epoch's record on standard error.
+        Show each epoch's record on standard error: a bar on a terminal, else a line.
     random_state : int, RandomState instance or None, default=None
         Seed of everything that is drawn.
 
@@ -73,6 +77,10 @@ class BernoulliVAE(NeuralHasher):
     S. Zamani Dadaneh, S. Boluki, M. Yin, M. Zhou, X. Qian. Pairwise supervised hashing with Bernoulli variational
     auto-encoder and self-control gradient estimator. UAI 2020.
     """
+
+    usual_epochs = 12
+    hidden: Sequence[int]
+    learning_rate: float
 
     def __init__(
         self,
@@ -84,13 +92,13 @@ class BernoulliVAE(NeuralHasher):
         initial_scale: float = 0.03,
         noise: bool = False,
         estimator: str = "flip",
-        kl_weight: float | tuple[float, float] = 0.1,
+        kl_weight: float | tuple[float, float] = 0.03,
         prior: float | Sequence[float] = 0.5,
-        n_neighbours: int = 50,
-        neighbour_weight: float = 0.7,
+        n_neighbours: int | None = None,
+        neighbour_weight: float = 0.9,
         neighbour_dimensions: int = 128,
         refinements: int = 1,
-        epochs: int = 12,
+        epochs: int | None = None,
         batch_size: int = 100,
         learning_rate: float = 0.01,
         schedule: str = "cosine",
@@ -130,19 +138,23 @@ class BernoulliVAE(NeuralHasher):
 
     def _fit(self, X: Any, y: Any) -> None:
         need_torch()
-        check_whole_number("n_neighbours", self.n_neighbours, 0)
+        wanted = usual_neighbours(X.shape[0]) if self.n_neighbours is None else self.n_neighbours
+        check_whole_number("n_neighbours", wanted, 0)
         check_whole_number("refinements", self.refinements, 0)
         rows = self._check_rows(X)
         seed = self._seed()
         learnt_from, held_out = held_out_rows(rows.shape[0], self.validation_fraction, seed)
         known, looked_at = rows[learnt_from], rows[held_out]
         neighbours = None
-        if self.n_neighbours and len(learnt_from) > 1:
-            neighbours = latent_neighbours(known, self.n_neighbours, self.neighbour_dimensions, seed)
+        if wanted and len(learnt_from) > 1:
+            neighbours = latent_neighbours(known, wanted, self.neighbour_dimensions, seed)
             for number in range(self.refinements):
                 codes = self._learn(known, looked_at, neighbours, REFINING_BITS, seed, f"refinement-{number}")
-                neighbours = neighbours_of_each(codes, self.n_neighbours)
+                neighbours = neighbours_of_each(codes, wanted)
         self._learn(known, looked_at, neighbours, self.n_bits, seed, "final")
+
+    def _depth_and_speed(self, n_features: int) -> tuple[tuple[int, ...], float]:
+        return tuple(self.hidden), self.learning_rate
 
     def _learn(
         self, known: Any, looked_at: Any, neighbours: NDArray[np.int64] | None, n_bits: int, seed: int, name: str
@@ -161,8 +173,12 @@ class BernoulliVAE(NeuralHasher):
         checkpoint = None if self.checkpoint is None else f"{self.checkpoint}/{name}"
         model = self._train(known, batches, objective, n_bits, seed, held_out=held_out, checkpoint=checkpoint)
         self._keep(model, known)
-        probabilities = 1 / (1 + np.exp(-self._logits(known)))
-        return normalize(probabilities - 0.5)
+        return normalize(expit(self._logits(known)) - 0.5)
+
+
+def usual_neighbours(documents: int) -> int:
+    """How many neighbours say what a document is about: a topic of a small corpus has few documents."""
+    return min(100, max(10, documents // 100))
 
 
 def as_range(weight: float | Sequence[float]) -> tuple[float, float]:

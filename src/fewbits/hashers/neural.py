@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from fewbits.learning.objective import Objective
 
 CONSTANT_SHARE = 0.005  # a bit that is the same in all documents but so many says nothing
+LEAST_STEPS = 300  # a small corpus is passed over more often
 NOT_PART_OF_TRAINING = ("callbacks", "checkpoint", "verbose", "device", "random_state")
 
 
@@ -45,15 +48,15 @@ class NeuralHasher(Hasher):
     """
 
     # parameters of every subclass, which lists them in its own signature as scikit-learn asks
-    hidden: Sequence[int]
+    hidden: Sequence[int] | None
     dropout: float
     word_dropout: float
     initial_scale: float
     noise: bool
     estimator: str
-    epochs: int
+    epochs: int | None
     batch_size: int
-    learning_rate: float
+    learning_rate: float | None
     schedule: str
     clip: float | None
     validation_fraction: float
@@ -62,6 +65,8 @@ class NeuralHasher(Hasher):
     callbacks: Sequence[Callable[[dict[str, float]], Any]]
     device: str
     verbose: bool
+
+    usual_epochs: ClassVar[int]
 
     history_: list[dict[str, float]]
     bit_balance_: NDArray[np.float64]
@@ -98,7 +103,8 @@ class NeuralHasher(Hasher):
 
     def _check_rows(self, X: Any) -> Any:
         """Rows of words: nowhere negative, and every document has one."""
-        check_whole_number("epochs", self.epochs, 1)
+        if self.epochs is not None:
+            check_whole_number("epochs", self.epochs, 1)
         check_whole_number("batch_size", self.batch_size, 1)
         if not 0 <= self.validation_fraction < 1:
             raise ParameterError(
@@ -108,6 +114,15 @@ class NeuralHasher(Hasher):
         if rows.nnz and rows.data.min() < 0:
             raise DataError("Negative values in data passed to a hasher that explains words", allowed="0 or more")
         rows.eliminate_zeros()
+        empty = np.flatnonzero(np.diff(rows.indptr) == 0)
+        if len(empty):
+            shown = ", ".join(map(str, empty[:5])) + (", …" if len(empty) > 5 else "")
+            raise DataError(
+                "documents without words cannot be learnt from",
+                allowed="one word or more in every row",
+                got=f"{len(empty)} empty (rows {shown})",
+                hint="Leave them out.",
+            )
         return rows
 
     def _train(
@@ -129,7 +144,9 @@ class NeuralHasher(Hasher):
         from fewbits.learning.model import Model, Shape
         from fewbits.learning.training import Loop, Training
 
-        shape = Shape(n_bits, tuple(self.hidden), self.dropout, self.word_dropout, self.initial_scale, self.noise)
+        hidden, learning_rate = self._depth_and_speed(X.shape[1])
+        epochs = self.epochs or max(self.usual_epochs, -(-LEAST_STEPS // batches.steps))
+        shape = Shape(n_bits, hidden, self.dropout, self.word_dropout, self.initial_scale, self.noise)
         model = Model(
             shape,
             torch.from_numpy(np.asarray(X.mean(axis=0), dtype=np.float32).ravel()),
@@ -137,14 +154,14 @@ class NeuralHasher(Hasher):
             torch.Generator().manual_seed(seed),
         ).to(self.device)
         loop = Loop(
-            epochs=self.epochs,
+            epochs=epochs,
             steps_per_epoch=batches.steps,
-            learning_rate=self.learning_rate,
+            learning_rate=learning_rate,
             schedule=self.schedule,
             clip=self.clip,
             patience=self.patience,
             seed=seed,
-            callbacks=(*self.callbacks, *([_progress_line(self.epochs)] if self.verbose else [])),
+            callbacks=self.callbacks,
         )
         training = Training(
             model,
@@ -154,7 +171,8 @@ class NeuralHasher(Hasher):
             held_out=None if held_out is None else lambda: held_out(0),
             checkpoint=Checkpoint(checkpoint, self._fingerprint(X, labels, seed)) if checkpoint else None,
         )
-        self.history_ = training.run()
+        with progress_of_epochs(epochs) if self.verbose else nullcontext() as show:
+            self.history_ = training.run(show)
         return model
 
     def _keep(self, model: Model, X: Any) -> None:
@@ -173,6 +191,10 @@ class NeuralHasher(Hasher):
                 ConstantBitsWarning,
                 stacklevel=3,
             )
+
+    @abstractmethod
+    def _depth_and_speed(self, n_features: int) -> tuple[tuple[int, ...], float]:
+        """Widths of the hidden layers and Adam's step size."""
 
     def _seed(self) -> int:
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -196,7 +218,7 @@ def need_torch() -> None:
     try:
         import torch  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError("learning with this method", extra="train") from error
+        raise MissingExtraError("learning with this method", extra="train", otherwise="choose method itq") from error
 
 
 def held_out_rows(count: int, fraction: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -210,13 +232,23 @@ def _array(parameter: Any) -> NDArray[np.float32]:
     return np.ascontiguousarray(parameter.detach().cpu().numpy())
 
 
-def _progress_line(epochs: int) -> Callable[[dict[str, float]], None]:
+@contextmanager
+def progress_of_epochs(epochs: int) -> Iterator[Callable[[dict[str, float]], None]]:
+    """Show each epoch's record on standard error: a bar on a terminal, else a line."""
     from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True, highlight=False)
+    columns = (TextColumn("Learning"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, TextColumn("{task.fields[terms]}"), console=console, transient=True)
+    task = bar.add_task("", total=epochs, terms="")
 
     def show(record: dict[str, float]) -> None:
-        terms = "  ".join(f"{name} {value:.4g}" for name, value in record.items() if name != "epoch")
-        console.print(f"epoch {record['epoch']:.0f}/{epochs}  {terms}", markup=False, soft_wrap=True)
+        figures = ((name, value) for name, value in record.items() if name != "epoch")
+        terms = "  ".join(f"{name} {value:.4g}" for name, value in figures)
+        bar.update(task, completed=record["epoch"], terms=terms)
+        if not console.is_terminal:
+            console.print(f"epoch {record['epoch']:.0f}/{epochs}  {terms}", markup=False, soft_wrap=True)
 
-    return show
+    with bar if console.is_terminal else nullcontext():
+        yield show

@@ -13,11 +13,14 @@ from sklearn.utils.validation import validate_data
 from fewbits.codes import check_n_bits
 from fewbits.corpus.labels import as_label_table
 from fewbits.errors import DataError, ParameterError
-from fewbits.hashers.bernoulli import as_prior, as_range
+from fewbits.features.neighbours import latent_neighbours
+from fewbits.hashers.bernoulli import as_prior, as_range, usual_neighbours
 from fewbits.hashers.neural import NeuralHasher, held_out_rows, need_torch
 
 PAIRS = ("balanced", "random")
 DISTANCES = ("expected", "sampled")
+MANY_FEATURES = 2000  # a linear encoder needs so many
+HIDDEN = (1000,)
 Self = TypeVar("Self", bound="PairwiseHasher")
 
 
@@ -32,12 +35,15 @@ class PairwiseHasher(NeuralHasher):
     ----------
     n_bits : int, default=64
         Length of the code.
-    hidden, dropout, word_dropout, initial_scale, noise, estimator, prior :
+    hidden : sequence of int or None, default=None
+        Widths of the encoder's hidden layers; None for a linear encoder where there are 2,000 features or more, and one
+        layer of 1,000 where there are fewer, as then it takes several words together to tell a label.
+    dropout, word_dropout, initial_scale, noise, estimator, prior :
         As for :class:`BernoulliVAE`.
     kl_weight : float or (float, float), default=0.0
         Weight lambda of the divergence from the prior.
-    reconstruction_weight : float, default=0.1
-        Weight of the words.
+    reconstruction_weight : float or None, default=None
+        Weight of the words; None for 0.1 where all documents have labels, else 1.
     label_weight : float or (float, float), default=30.0
         Weight alpha of the classifier on the code, or its values at the start and at the end of training. A document
         with several labels has its target spread evenly over them.
@@ -49,7 +55,16 @@ class PairwiseHasher(NeuralHasher):
         All pairs of a batch with both kinds counting alike, or two mini-batches paired document by document.
     pair_distance : {"expected", "sampled"}, default="expected"
         Whether a pair's distance is the exact expectation, or drawn (random pairs only).
-    epochs, batch_size, learning_rate, schedule, clip, validation_fraction, patience, checkpoint, callbacks, device :
+    n_neighbours : int or None, default=None
+        How many neighbours' words are explained beside a document's own; None for 0 where all documents have labels,
+        else as for :class:`BernoulliVAE`.
+    neighbour_weight, neighbour_dimensions :
+        As for :class:`BernoulliVAE`.
+    epochs : int or None, default=None
+        Passes over the documents; None for 25, or so many more that a small corpus makes 300 steps.
+    learning_rate : float or None, default=None
+        Adam's step size; None for 0.03 with a linear encoder, and 0.003 with hidden layers.
+    batch_size, schedule, clip, validation_fraction, patience, checkpoint, callbacks, device :
         As for :class:`BernoulliVAE`.
     verbose, random_state :
         As for :class:`BernoulliVAE`.
@@ -60,11 +75,13 @@ class PairwiseHasher(NeuralHasher):
     auto-encoder and self-control gradient estimator. UAI 2020.
     """
 
+    usual_epochs = 25
+
     def __init__(
         self,
         n_bits: int = 64,
         *,
-        hidden: Sequence[int] = (),
+        hidden: Sequence[int] | None = None,
         dropout: float = 0.0,
         word_dropout: float = 0.3,
         initial_scale: float = 0.1,
@@ -72,15 +89,18 @@ class PairwiseHasher(NeuralHasher):
         estimator: str = "flip",
         kl_weight: float | tuple[float, float] = 0.0,
         prior: float | Sequence[float] = 0.5,
-        reconstruction_weight: float = 0.1,
+        reconstruction_weight: float | None = None,
         label_weight: float | tuple[float, float] = 30.0,
         pair_weight: float = 0.1,
         margin: float | None = 0.5,
         pairs: str = "balanced",
         pair_distance: str = "expected",
-        epochs: int = 25,
+        n_neighbours: int | None = None,
+        neighbour_weight: float = 0.9,
+        neighbour_dimensions: int = 128,
+        epochs: int | None = None,
         batch_size: int = 100,
-        learning_rate: float = 0.03,
+        learning_rate: float | None = None,
         schedule: str = "cosine",
         clip: float | None = None,
         validation_fraction: float = 0.0,
@@ -106,6 +126,9 @@ class PairwiseHasher(NeuralHasher):
         self.margin = margin
         self.pairs = pairs
         self.pair_distance = pair_distance
+        self.n_neighbours = n_neighbours
+        self.neighbour_weight = neighbour_weight
+        self.neighbour_dimensions = neighbour_dimensions
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -119,7 +142,7 @@ class PairwiseHasher(NeuralHasher):
         self.verbose = verbose
 
     def _fit(self, X: Any, y: Any) -> None:
-        from fewbits.learning.batches import AllPairsBatches, RandomPairsBatches, Words
+        from fewbits.learning.batches import AllPairsBatches, RandomPairsBatches
 
         rows = self._prepare(X)
         if y is None:
@@ -129,21 +152,22 @@ class PairwiseHasher(NeuralHasher):
             raise DataError("all labelled documents have one class", allowed="two classes or more")
         seed = self._seed()
         kinds = {"balanced": AllPairsBatches, "random": RandomPairsBatches}
+        labelled = float((np.diff(labels.indptr) > 0).mean())
 
         def batches(part: Any) -> Any:
-            options: dict[str, Any] = {"batch_size": self.batch_size, "seed": seed, "device": self.device}
-            return kinds[self.pairs](rows[part], Words(rows[part]), labels=labels[part], **options)
+            words = self._words(rows[part], labelled, seed)
+            return kinds[self.pairs](rows[part], words, labels=labels[part], **self._batch_options(seed))
 
         learnt_from, held_out = held_out_rows(rows.shape[0], self.validation_fraction, seed)
         looked_at = batches(held_out) if len(held_out) else None
-        self._learn(rows[learnt_from], batches(learnt_from), looked_at, labels[learnt_from], seed)
+        self._learn(rows[learnt_from], batches(learnt_from), looked_at, labels[learnt_from], seed, labelled)
 
     def fit_pairs(self: Self, X: Any, pairs: ArrayLike, same: ArrayLike) -> Self:
         """Learn from pairs alone: ``pairs`` (m, 2) are rows of X, ``same`` (m,) tells whether they belong together.
 
         No label is needed: click logs or marked duplicates are enough. All rows of X enter the words' terms.
         """
-        from fewbits.learning.batches import GivenPairsBatches, Words
+        from fewbits.learning.batches import GivenPairsBatches
 
         check_n_bits(self.n_bits)
         rows = self._prepare(validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64]))
@@ -155,10 +179,30 @@ class PairwiseHasher(NeuralHasher):
         if not len(chosen) or chosen.min() < 0 or chosen.max() >= rows.shape[0]:
             raise DataError("pairs are rows of X", allowed=f"0 to {rows.shape[0] - 1}, one pair or more")
         seed = self._seed()
-        options: dict[str, Any] = {"batch_size": self.batch_size, "seed": seed, "device": self.device}
-        batches = GivenPairsBatches(rows, Words(rows), chosen.astype(np.int64), together, **options)
-        self._learn(rows, batches, None, None, seed)
+        words = self._words(rows, 0.0, seed)
+        batches = GivenPairsBatches(rows, words, chosen.astype(np.int64), together, **self._batch_options(seed))
+        self._learn(rows, batches, None, None, seed, 0.0)
         return self
+
+    def _words(self, rows: Any, labelled: float, seed: int) -> Any:
+        """What the decoder explains; without all labels, the words of a document's neighbours too."""
+        from fewbits.learning.batches import Words
+
+        wanted = self.n_neighbours
+        if wanted is None:
+            wanted = 0 if labelled == 1 else usual_neighbours(rows.shape[0])
+        if not wanted or rows.shape[0] < 2:
+            return Words(rows)
+        return Words(rows, latent_neighbours(rows, wanted, self.neighbour_dimensions, seed), self.neighbour_weight)
+
+    def _batch_options(self, seed: int) -> dict[str, Any]:
+        return {"batch_size": self.batch_size, "seed": seed, "device": self.device}
+
+    def _depth_and_speed(self, n_features: int) -> tuple[tuple[int, ...], float]:
+        hidden = self.hidden
+        if hidden is None:
+            hidden = () if n_features >= MANY_FEATURES else HIDDEN
+        return tuple(hidden), (0.003 if hidden else 0.03) if self.learning_rate is None else self.learning_rate
 
     def _prepare(self, X: Any) -> Any:
         need_torch()
@@ -167,13 +211,16 @@ class PairwiseHasher(NeuralHasher):
                 raise ParameterError(f"{name} is unknown", allowed=", ".join(allowed), got=repr(value))
         return self._check_rows(X)
 
-    def _learn(self, known: Any, batches: Any, held_out: Any, labels: Any, seed: int) -> None:
+    def _learn(self, known: Any, batches: Any, held_out: Any, labels: Any, seed: int, labelled: float) -> None:
         from fewbits.learning.estimators import make_estimator
         from fewbits.learning.objective import Objective, Weights
         from fewbits.learning.pairs import PairLoss
 
+        reconstruction = self.reconstruction_weight
+        if reconstruction is None:
+            reconstruction = 0.1 if labelled == 1 else 1.0
         weights = Weights(
-            reconstruction=self.reconstruction_weight,
+            reconstruction=reconstruction,
             kl=as_range(self.kl_weight),
             prior=as_prior(self.prior),
             label=as_range(self.label_weight),

@@ -65,7 +65,8 @@ METHODS = {
     )
 }
 HASHERS = {method.hasher.__name__: method.hasher for method in METHODS.values()}
-DEFAULT_METHOD = "itq"
+WITHOUT_LABELS, WITH_LABELS = "bernoulli-vae", "pairwise"  # what learns codes of texts unless told otherwise
+OF_EMBEDDINGS = "itq"  # the others explain words
 
 
 def find_method(name: str) -> Method:

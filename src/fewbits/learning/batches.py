@@ -13,29 +13,39 @@ from scipy import sparse
 from fewbits.learning.bags import Bags
 from fewbits.learning.objective import Batch
 
+NEIGHBOURS_DRAWN = 5
 Rows = NDArray[np.int64]
 
 
 class Words:
-    """What the decoder explains: a document's own words, or them mixed with the mean of its neighbours'."""
+    """What the decoder explains: a document's own words, or them mixed with the mean of its neighbours'.
+
+    Of a document's neighbours a few are drawn for each step: the mean is the same, and a step takes a fraction of the
+    time that all of them would.
+    """
 
     def __init__(self, X: Any, neighbours: NDArray[np.int64] | None = None, weight: float = 0.0) -> None:
         self.X = X
+        self.neighbours = neighbours  # (documents, neighbours)
         self.weight = weight if neighbours is not None else 0.0
-        if neighbours is not None:
-            n, k = neighbours.shape
-            share = np.full(n * k, weight / k, dtype=np.float32)
-            self.mixing = sparse.csr_array((share, neighbours.ravel(), np.arange(0, n * k + 1, k)), shape=(n, n))
 
     @property
     def are_own(self) -> bool:
         """Whether the document's own words are all there is to explain."""
         return not self.weight
 
-    def __call__(self, rows: Rows) -> Any:
+    def __call__(self, rows: Rows, generator: np.random.Generator) -> Any:
         """Target rows (CSR), made for one batch at a time: all of them together would be many times the corpus."""
         own = self.X[rows]
-        return own if self.are_own else sparse.csr_array((1 - self.weight) * own + self.mixing[rows] @ self.X)
+        if self.neighbours is None or self.are_own:
+            return own
+        known = self.neighbours[rows]
+        places = generator.integers(0, known.shape[1], (len(rows), NEIGHBOURS_DRAWN))
+        drawn = np.take_along_axis(known, places, axis=1)
+        shares = np.full(drawn.size, self.weight / NEIGHBOURS_DRAWN, dtype=np.float32)
+        starts = np.arange(0, drawn.size + 1, NEIGHBOURS_DRAWN)
+        mixing = sparse.csr_array((shares, drawn.ravel(), starts), shape=(len(rows), self.X.shape[0]))
+        return sparse.csr_array((1 - self.weight) * own + mixing @ self.X)
 
 
 class Batches:
@@ -68,15 +78,16 @@ class Batches:
 
     def __call__(self, epoch: int) -> Iterator[Batch]:
         """The batches of an epoch: every document once."""
-        order = self._generator(epoch).permutation(self.X.shape[0])
-        return (self.batch(rows) for rows in np.array_split(order, self.steps))
+        generator = self._generator(epoch)
+        order = generator.permutation(self.X.shape[0])
+        return (self.batch(rows, generator) for rows in np.array_split(order, self.steps))
 
-    def batch(self, rows: Rows) -> Batch:
+    def batch(self, rows: Rows, generator: np.random.Generator) -> Batch:
         """A batch of these documents."""
         bags = self._bags(self.X[rows])
         return Batch(
             rows=bags,
-            words=bags if self.words.are_own else self._bags(self.words(rows)),
+            words=bags if self.words.are_own else self._bags(self.words(rows, generator)),
             labels=None if self.labels is None else self._bags(self.label_shares[rows]),
             signs=self._signs(rows),
         )
@@ -95,7 +106,19 @@ class Batches:
 
 
 class AllPairsBatches(Batches):
-    """Every pair of a batch, told apart by labels."""
+    """Every pair of a batch, told apart by labels; where few have any, some that do join every batch."""
+
+    def __call__(self, epoch: int) -> Iterator[Batch]:
+        """The batches of an epoch: every document once, and beside them labelled ones if those are the fewer."""
+        labelled = np.flatnonzero(np.diff(self.labels.indptr))
+        if len(labelled) * 2 >= self.X.shape[0]:
+            yield from super().__call__(epoch)
+            return
+        generator = self._generator(epoch)
+        order = generator.permutation(self.X.shape[0])
+        for rows in np.array_split(order, self.steps):
+            chosen = generator.choice(labelled, self.batch_size)
+            yield self.batch(np.concatenate([chosen, rows]), generator)
 
     def _signs(self, rows: Rows) -> torch.Tensor:
         signs = _label_signs(self.labels[rows], self.labels[rows])
@@ -131,7 +154,7 @@ class GivenPairsBatches(Batches):
         for rows in np.array_split(order, self.steps):
             chosen = generator.integers(0, len(self.pairs), max(1, self.batch_size // 2))
             left, right = self.pairs[chosen].T
-            batch = self.batch(np.concatenate([left, right, rows]))
+            batch = self.batch(np.concatenate([left, right, rows]), generator)
             signs = self._tensor(np.where(self.same[chosen], 1, -1))
             yield Batch(batch.rows, batch.words, batch.labels, signs)
 

@@ -73,8 +73,8 @@ class Training:
         self.progress = Progress()
         self.best: dict[str, Tensor] = {}  # the networks of the best held-out loss
 
-    def run(self) -> list[EpochRecord]:
-        """Train to the end and return the history, a record an epoch."""
+    def run(self, show: Callable[[EpochRecord], Any] | None = None) -> list[EpochRecord]:
+        """Train to the end and return the history, a record an epoch; ``show`` is called with each."""
         self._resume()
         while self.progress.epoch < self.loop.epochs and not self._is_hopeless():
             with freed_blocks_kept():
@@ -84,7 +84,7 @@ class Training:
             self.progress.history.append(record)
             if self.checkpoint:
                 self.checkpoint.save(self.model, self.optimizer, self.best, asdict(self.progress))
-            for callback in self.loop.callbacks:
+            for callback in (*self.loop.callbacks, *([show] if show else [])):
                 callback(record)
         if self.best:
             self.model.load_state_dict(self.best)

@@ -16,14 +16,22 @@ from scipy import sparse
 from sklearn.base import clone
 
 from fewbits.checks import check_whole_number
-from fewbits.codes import Packed, n_bytes, pack
+from fewbits.codes import Packed, check_n_bits, n_bytes, pack
 from fewbits.corpus.document import Document, DocumentId
 from fewbits.corpus.labels import label_table
 from fewbits.errors import DataError
 from fewbits.features import Embeddings, TextVectorizer
 from fewbits.files import check_replaceable, load_folder, read_json, save_folder, write_json
 from fewbits.hashers.base import Hasher
-from fewbits.hashers.registry import DEFAULT_METHOD, find_method, make_hasher, read_hasher, write_hasher
+from fewbits.hashers.registry import (
+    OF_EMBEDDINGS,
+    WITH_LABELS,
+    WITHOUT_LABELS,
+    find_method,
+    make_hasher,
+    read_hasher,
+    write_hasher,
+)
 from fewbits.index import FlatIndex, Index, Neighbours
 from fewbits.search.documents import DocumentStore
 
@@ -83,19 +91,22 @@ class SearchEngine:
         documents: Iterable[Document],
         *,
         n_bits: int = 64,
-        method: str = DEFAULT_METHOD,
+        method: str | None = None,
         vectorizer: TextVectorizer | None = None,
         random_state: Any = 0,
+        verbose: bool = False,
     ) -> SearchEngine:
         """Learn codes for documents, which may be a stream: their texts are never all in memory.
 
-        A document without a known word has no place among the codes: it is kept, but never found by search.
+        Without a ``method``, :class:`fewbits.PairwiseHasher` learns where documents have labels, and
+        :class:`fewbits.BernoulliVAE` where they have none. With ``verbose`` progress is shown on standard error. A
+        document without a known word has no place among the codes: it is kept, but never found by search.
         """
-        hasher = make_hasher(method, n_bits, random_state)
+        _check_wishes(n_bits, method)
         features = TextVectorizer() if vectorizer is None else clone(vectorizer)
         store = DocumentStore.create()
         rows = features.fit_transform(document.text for document in store.collect(documents))
-        return cls._learn(features, hasher, rows, store, method)
+        return cls._learn(features, rows, store, method, n_bits, random_state, verbose=verbose)
 
     @classmethod
     def from_texts(
@@ -105,14 +116,20 @@ class SearchEngine:
         ids: Iterable[DocumentId] | None = None,
         labels: Iterable[Any] | None = None,
         n_bits: int = 64,
-        method: str = DEFAULT_METHOD,
+        method: str | None = None,
         vectorizer: TextVectorizer | None = None,
         random_state: Any = 0,
+        verbose: bool = False,
     ) -> SearchEngine:
         """Learn codes for texts. Ids are positions unless given; labels are one name, several, or None a text."""
         documents = _documents(texts, ids, labels)
         return cls.from_documents(
-            documents, n_bits=n_bits, method=method, vectorizer=vectorizer, random_state=random_state
+            documents,
+            n_bits=n_bits,
+            method=method,
+            vectorizer=vectorizer,
+            random_state=random_state,
+            verbose=verbose,
         )
 
     @classmethod
@@ -122,26 +139,42 @@ class SearchEngine:
         *,
         documents: Iterable[Document] | None = None,
         n_bits: int = 64,
-        method: str = DEFAULT_METHOD,
+        method: str | None = None,
         random_state: Any = 0,
     ) -> SearchEngine:
         """Learn codes for embeddings of the user's own (documents x dimensions); queries are embeddings too.
 
         ``documents`` give ids, texts and labels in the same order; without them ids are positions.
         """
-        hasher = make_hasher(method, n_bits, random_state)
+        _check_wishes(n_bits, method)
         features = Embeddings()
         rows = features.fit_transform(embeddings)
         if documents is None:
             documents = (Document(position, "") for position in range(len(rows)))
         store = DocumentStore.create()
         _check_same_number(len(rows), sum(1 for _ in store.collect(documents)))
-        return cls._learn(features, hasher, rows, store, method)
+        return cls._learn(features, rows, store, method or OF_EMBEDDINGS, n_bits, random_state)
 
     @classmethod
-    def _learn(cls, features: Features, hasher: Hasher, rows: Any, store: DocumentStore, method: str) -> SearchEngine:
+    def _learn(
+        cls,
+        features: Features,
+        rows: Any,
+        store: DocumentStore,
+        method: str | None,
+        n_bits: int,
+        random_state: Any,
+        *,
+        verbose: bool = False,
+    ) -> SearchEngine:
         labels, label_names = label_table(store.label_sets())
-        hasher.fit(rows, labels if label_names else None)
+        if method is None:
+            method = WITH_LABELS if len(label_names) > 1 else WITHOUT_LABELS
+        hasher = make_hasher(method, n_bits, random_state)
+        if verbose and "verbose" in hasher.get_params():
+            hasher.set_params(verbose=True)
+        known = _has_content(rows)
+        hasher.fit(rows[known], labels[known] if label_names else None)
         facts = {
             "method": method,
             "documents_learnt_from": rows.shape[0],
@@ -291,6 +324,13 @@ class SearchEngine:
         ids = answer.ids.tolist()
         found = zip(self.documents.get(ids), answer.distances.tolist(), strict=True)
         return [Hit(document.id, distance, document.text, document.labels) for document, distance in found]
+
+
+def _check_wishes(n_bits: int, method: str | None) -> None:
+    """Before documents are read."""
+    check_n_bits(n_bits)
+    if method is not None:
+        find_method(method)
 
 
 def _check_hits(k: int | None, available: int) -> int:
