@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy.special import expit
-from sklearn.preprocessing import normalize
-
-from fewbits.checks import check_whole_number
-from fewbits.features.neighbours import latent_neighbours, neighbours_of_each
-from fewbits.hashers.neural import NeuralHasher, held_out_rows, need_torch
-
-REFINING_BITS = 128  # codes that only serve to find better neighbours are long
+from fewbits.hashers.neural import Neighbours, NeuralHasher, held_out_rows, need_torch, usual_neighbours
 
 
 class BernoulliVAE(NeuralHasher):
@@ -138,28 +129,21 @@ class BernoulliVAE(NeuralHasher):
 
     def _fit(self, X: Any, y: Any) -> None:
         need_torch()
-        wanted = usual_neighbours(X.shape[0]) if self.n_neighbours is None else self.n_neighbours
-        check_whole_number("n_neighbours", wanted, 0)
-        check_whole_number("refinements", self.refinements, 0)
         rows = self._check_rows(X)
         seed = self._seed()
         learnt_from, held_out = held_out_rows(rows.shape[0], self.validation_fraction, seed)
         known, looked_at = rows[learnt_from], rows[held_out]
-        neighbours = None
-        if wanted and len(learnt_from) > 1:
-            neighbours = latent_neighbours(known, wanted, self.neighbour_dimensions, seed)
-            for number in range(self.refinements):
-                codes = self._learn(known, looked_at, neighbours, REFINING_BITS, seed, f"refinement-{number}")
-                neighbours = neighbours_of_each(codes, wanted)
-        self._learn(known, looked_at, neighbours, self.n_bits, seed, "final")
+
+        def learn(neighbours: Neighbours, n_bits: int, name: str) -> None:
+            self._learn(known, looked_at, neighbours, n_bits, seed, name)
+
+        wanted = usual_neighbours(known.shape[0]) if self.n_neighbours is None else self.n_neighbours
+        learn(self._find_neighbours(known, wanted, self.refinements, seed, learn), self.n_bits, "final")
 
     def _depth_and_speed(self, n_features: int) -> tuple[tuple[int, ...], float]:
         return tuple(self.hidden), self.learning_rate
 
-    def _learn(
-        self, known: Any, looked_at: Any, neighbours: NDArray[np.int64] | None, n_bits: int, seed: int, name: str
-    ) -> NDArray[np.float32]:
-        """Train one round, and return the probabilities of its codes as rows of length 1 around one half."""
+    def _learn(self, known: Any, looked_at: Any, neighbours: Neighbours, n_bits: int, seed: int, name: str) -> None:
         from fewbits.learning.batches import Batches, Words
         from fewbits.learning.estimators import make_estimator
         from fewbits.learning.objective import Objective, Weights
@@ -170,15 +154,7 @@ class BernoulliVAE(NeuralHasher):
         held_out = Batches(looked_at, Words(looked_at), **options) if looked_at.shape[0] else None
         weights = Weights(kl=as_range(self.kl_weight), prior=as_prior(self.prior))
         objective = Objective(weights, make_estimator(self.estimator))
-        checkpoint = None if self.checkpoint is None else f"{self.checkpoint}/{name}"
-        model = self._train(known, batches, objective, n_bits, seed, held_out=held_out, checkpoint=checkpoint)
-        self._keep(model, known)
-        return normalize(expit(self._logits(known)) - 0.5)
-
-
-def usual_neighbours(documents: int) -> int:
-    """How many neighbours say what a document is about: a topic of a small corpus has few documents."""
-    return min(100, max(10, documents // 100))
+        self._train(known, batches, objective, n_bits, seed, held_out=held_out, name=name)
 
 
 def as_range(weight: float | Sequence[float]) -> tuple[float, float]:

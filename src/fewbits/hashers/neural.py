@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.special import expit
+from sklearn.preprocessing import normalize
 from sklearn.utils import Tags, check_random_state
 
 from fewbits.checks import check_whole_number
 from fewbits.codes import Bits
 from fewbits.errors import DataError, MissingExtraError, ParameterError
+from fewbits.features.neighbours import latent_neighbours, neighbours_of_each
 from fewbits.hashers.base import Hasher
 
 if TYPE_CHECKING:
@@ -25,7 +28,9 @@ if TYPE_CHECKING:
     from fewbits.learning.model import Model
     from fewbits.learning.objective import Objective
 
+Neighbours = NDArray[np.int64] | None  # (documents, neighbours)
 CONSTANT_SHARE = 0.005  # a bit that is the same in all documents but so many says nothing
+REFINING_BITS = 128  # codes that only serve to find better neighbours are long
 LEAST_STEPS = 300  # a small corpus is passed over more often
 NOT_PART_OF_TRAINING = ("callbacks", "checkpoint", "verbose", "device", "random_state")
 
@@ -62,6 +67,8 @@ class NeuralHasher(Hasher):
     validation_fraction: float
     patience: int | None
     checkpoint: str | None
+    neighbour_weight: float
+    neighbour_dimensions: int
     callbacks: Sequence[Callable[[dict[str, float]], Any]]
     device: str
     verbose: bool
@@ -125,6 +132,24 @@ class NeuralHasher(Hasher):
             )
         return rows
 
+    def _find_neighbours(
+        self, rows: Any, wanted: int, refinements: int, seed: int, learn: Callable[[Neighbours, int, str], None]
+    ) -> Neighbours:
+        """The nearest documents of each, at first in a latent semantic space.
+
+        Then, as often as there are refinements, ``learn(neighbours, n_bits, name)`` learns long codes from them, by
+        which better ones are found.
+        """
+        check_whole_number("n_neighbours", wanted, 0)
+        check_whole_number("refinements", refinements, 0)
+        if not wanted or rows.shape[0] < 2:
+            return None
+        neighbours = latent_neighbours(rows, wanted, self.neighbour_dimensions, seed)
+        for number in range(refinements):
+            learn(neighbours, REFINING_BITS, f"refinement-{number}")
+            neighbours = neighbours_of_each(normalize(expit(self._logits(rows)) - 0.5), wanted)
+        return neighbours
+
     def _train(
         self,
         X: Any,
@@ -135,9 +160,9 @@ class NeuralHasher(Hasher):
         *,
         held_out: Batches | None = None,
         labels: Any = None,
-        checkpoint: str | None = None,
-    ) -> Model:
-        """Train a model on batches and return it; the history is kept."""
+        name: str,
+    ) -> None:
+        """Train a model on batches and keep it; ``name`` tells the rounds of one training apart."""
         import torch
 
         from fewbits.learning.checkpoints import Checkpoint
@@ -163,17 +188,20 @@ class NeuralHasher(Hasher):
             seed=seed,
             callbacks=self.callbacks,
         )
+        checkpoint = None
+        if self.checkpoint is not None:
+            checkpoint = Checkpoint(f"{self.checkpoint}/{name}", self._fingerprint(X, labels, seed))
         training = Training(
             model,
             objective,
             batches,
             loop,
             held_out=None if held_out is None else lambda: held_out(0),
-            checkpoint=Checkpoint(checkpoint, self._fingerprint(X, labels, seed)) if checkpoint else None,
+            checkpoint=checkpoint,
         )
         with progress_of_epochs(epochs) if self.verbose else nullcontext() as show:
             self.history_ = training.run(show)
-        return model
+        self._keep(model, X)
 
     def _keep(self, model: Model, X: Any) -> None:
         """Keep what a trained model has learnt as arrays, and look whether its bits are alive."""
@@ -211,6 +239,11 @@ class NeuralHasher(Hasher):
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = True
         return tags
+
+
+def usual_neighbours(documents: int) -> int:
+    """How many neighbours say what a document is about: a topic of a small corpus has few documents."""
+    return min(100, max(10, documents // 100))
 
 
 def need_torch() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,9 +13,11 @@ from sklearn.utils.validation import validate_data
 from fewbits.codes import check_n_bits
 from fewbits.corpus.labels import as_label_table
 from fewbits.errors import DataError, ParameterError
-from fewbits.features.neighbours import latent_neighbours
-from fewbits.hashers.bernoulli import as_prior, as_range, usual_neighbours
-from fewbits.hashers.neural import NeuralHasher, held_out_rows, need_torch
+from fewbits.hashers.bernoulli import as_prior, as_range
+from fewbits.hashers.neural import Neighbours, NeuralHasher, held_out_rows, need_torch, usual_neighbours
+
+if TYPE_CHECKING:
+    from fewbits.learning.objective import Objective
 
 PAIRS = ("balanced", "random")
 DISTANCES = ("expected", "sampled")
@@ -58,7 +60,7 @@ class PairwiseHasher(NeuralHasher):
     n_neighbours : int or None, default=None
         How many neighbours' words are explained beside a document's own; None for 0 where all documents have labels,
         else as for :class:`BernoulliVAE`.
-    neighbour_weight, neighbour_dimensions :
+    neighbour_weight, neighbour_dimensions, refinements :
         As for :class:`BernoulliVAE`.
     epochs : int or None, default=None
         Passes over the documents; None for 25, or so many more that a small corpus makes 300 steps.
@@ -98,6 +100,7 @@ class PairwiseHasher(NeuralHasher):
         n_neighbours: int | None = None,
         neighbour_weight: float = 0.9,
         neighbour_dimensions: int = 128,
+        refinements: int = 1,
         epochs: int | None = None,
         batch_size: int = 100,
         learning_rate: float | None = None,
@@ -129,6 +132,7 @@ class PairwiseHasher(NeuralHasher):
         self.n_neighbours = n_neighbours
         self.neighbour_weight = neighbour_weight
         self.neighbour_dimensions = neighbour_dimensions
+        self.refinements = refinements
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -142,7 +146,7 @@ class PairwiseHasher(NeuralHasher):
         self.verbose = verbose
 
     def _fit(self, X: Any, y: Any) -> None:
-        from fewbits.learning.batches import AllPairsBatches, RandomPairsBatches
+        from fewbits.learning.batches import AllPairsBatches, RandomPairsBatches, Words
 
         rows = self._prepare(X)
         if y is None:
@@ -152,22 +156,29 @@ class PairwiseHasher(NeuralHasher):
             raise DataError("all labelled documents have one class", allowed="two classes or more")
         seed = self._seed()
         kinds = {"balanced": AllPairsBatches, "random": RandomPairsBatches}
-        labelled = float((np.diff(labels.indptr) > 0).mean())
-
-        def batches(part: Any) -> Any:
-            words = self._words(rows[part], labelled, seed)
-            return kinds[self.pairs](rows[part], words, labels=labels[part], **self._batch_options(seed))
-
+        all_labelled = bool((np.diff(labels.indptr) > 0).all())
         learnt_from, held_out = held_out_rows(rows.shape[0], self.validation_fraction, seed)
-        looked_at = batches(held_out) if len(held_out) else None
-        self._learn(rows[learnt_from], batches(learnt_from), looked_at, labels[learnt_from], seed, labelled)
+        known, known_labels = rows[learnt_from], labels[learnt_from]
+
+        def batches(part: Any, part_labels: Any, neighbours: Neighbours) -> Any:
+            words = Words(part, neighbours, self.neighbour_weight)
+            return kinds[self.pairs](part, words, labels=part_labels, **self._batch_options(seed))
+
+        def learn(neighbours: Neighbours, n_bits: int, name: str) -> None:
+            # A held-out document has no neighbours among the training documents: it is judged by its own words.
+            looked_at = batches(rows[held_out], labels[held_out], None) if len(held_out) else None
+            learnt = batches(known, known_labels, neighbours)
+            objective = self._objective(all_labelled)
+            self._train(known, learnt, objective, n_bits, seed, held_out=looked_at, labels=known_labels, name=name)
+
+        learn(self._neighbours(known, all_labelled, seed, learn), self.n_bits, "final")
 
     def fit_pairs(self: Self, X: Any, pairs: ArrayLike, same: ArrayLike) -> Self:
         """Learn from pairs alone: ``pairs`` (m, 2) are rows of X, ``same`` (m,) tells whether they belong together.
 
         No label is needed: click logs or marked duplicates are enough. All rows of X enter the words' terms.
         """
-        from fewbits.learning.batches import GivenPairsBatches
+        from fewbits.learning.batches import GivenPairsBatches, Words
 
         check_n_bits(self.n_bits)
         rows = self._prepare(validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64]))
@@ -179,21 +190,22 @@ class PairwiseHasher(NeuralHasher):
         if not len(chosen) or chosen.min() < 0 or chosen.max() >= rows.shape[0]:
             raise DataError("pairs are rows of X", allowed=f"0 to {rows.shape[0] - 1}, one pair or more")
         seed = self._seed()
-        words = self._words(rows, 0.0, seed)
-        batches = GivenPairsBatches(rows, words, chosen.astype(np.int64), together, **self._batch_options(seed))
-        self._learn(rows, batches, None, None, seed, 0.0)
+
+        def learn(neighbours: Neighbours, n_bits: int, name: str) -> None:
+            words = Words(rows, neighbours, self.neighbour_weight)
+            batches = GivenPairsBatches(rows, words, chosen.astype(np.int64), together, **self._batch_options(seed))
+            self._train(rows, batches, self._objective(all_labelled=False), n_bits, seed, name=name)
+
+        learn(self._neighbours(rows, False, seed, learn), self.n_bits, "final")
         return self
 
-    def _words(self, rows: Any, labelled: float, seed: int) -> Any:
-        """What the decoder explains; without all labels, the words of a document's neighbours too."""
-        from fewbits.learning.batches import Words
-
-        wanted = self.n_neighbours
-        if wanted is None:
-            wanted = 0 if labelled == 1 else usual_neighbours(rows.shape[0])
-        if not wanted or rows.shape[0] < 2:
-            return Words(rows)
-        return Words(rows, latent_neighbours(rows, wanted, self.neighbour_dimensions, seed), self.neighbour_weight)
+    def _neighbours(
+        self, rows: Any, all_labelled: bool, seed: int, learn: Callable[[Neighbours, int, str], None]
+    ) -> Neighbours:
+        """Neighbours make up for labels that are not there."""
+        usual = 0 if all_labelled else usual_neighbours(rows.shape[0])
+        wanted = usual if self.n_neighbours is None else self.n_neighbours
+        return self._find_neighbours(rows, wanted, self.refinements, seed, learn)
 
     def _batch_options(self, seed: int) -> dict[str, Any]:
         return {"batch_size": self.batch_size, "seed": seed, "device": self.device}
@@ -211,31 +223,21 @@ class PairwiseHasher(NeuralHasher):
                 raise ParameterError(f"{name} is unknown", allowed=", ".join(allowed), got=repr(value))
         return self._check_rows(X)
 
-    def _learn(self, known: Any, batches: Any, held_out: Any, labels: Any, seed: int, labelled: float) -> None:
+    def _objective(self, all_labelled: bool) -> Objective:
         from fewbits.learning.estimators import make_estimator
         from fewbits.learning.objective import Objective, Weights
         from fewbits.learning.pairs import PairLoss
 
-        reconstruction = self.reconstruction_weight
-        if reconstruction is None:
-            reconstruction = 0.1 if labelled == 1 else 1.0
+        usual = 0.1 if all_labelled else 1.0
         weights = Weights(
-            reconstruction=reconstruction,
+            reconstruction=usual if self.reconstruction_weight is None else self.reconstruction_weight,
             kl=as_range(self.kl_weight),
             prior=as_prior(self.prior),
             label=as_range(self.label_weight),
             pair=self.pair_weight,
         )
-        objective = Objective(
-            weights,
-            make_estimator(self.estimator),
-            PairLoss(self.margin),
-            sample_pairs=self.pair_distance == "sampled",
-        )
-        model = self._train(
-            known, batches, objective, self.n_bits, seed, held_out=held_out, labels=labels, checkpoint=self.checkpoint
-        )
-        self._keep(model, known)
+        sampled = self.pair_distance == "sampled"
+        return Objective(weights, make_estimator(self.estimator), PairLoss(self.margin), sample_pairs=sampled)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
