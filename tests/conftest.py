@@ -41,7 +41,7 @@ def documents() -> list[Document]:
 
 @pytest.fixture
 def engine(documents: list[Document]) -> SearchEngine:
-    return SearchEngine.from_documents(documents, n_bits=20)
+    return SearchEngine.from_documents(documents, n_bits=20, method="itq")
 
 
 @pytest.fixture(scope="session")

@@ -286,3 +286,20 @@ def test_altered_arrays_are_refused_also_where_checksums_are_left_out(
         with pytest.raises(BrokenFolderError, match=rf"{name} holds no array"):
             SearchEngine.load(tmp_path / "engine", verify=False)
         path.write_bytes(content)
+
+
+def test_labels_decide_which_method_learns_and_embeddings_are_not_words(documents: list[Document]) -> None:
+    texts = [document.text for document in documents]
+    labels = [document.labels for document in documents]
+    vectors = np.random.default_rng(0).normal(size=(20, 8))
+    engines = (
+        SearchEngine.from_texts(texts, n_bits=8),
+        SearchEngine.from_texts(texts, labels=labels, n_bits=8),
+        SearchEngine.from_texts(texts, labels=[*labels[:5], *[None] * (len(texts) - 5)], n_bits=8),
+        SearchEngine.from_texts(texts, labels=["all"] * len(texts), n_bits=8),
+        SearchEngine.from_embeddings(vectors, n_bits=8),
+    )
+    chosen = [engine.facts["method"] for engine in engines]
+    assert chosen == ["bernoulli-vae", "pairwise", "pairwise", "bernoulli-vae", "itq"]
+    hits = engines[1].search("a telescope shows galaxies", k=10)
+    assert [hit.labels for hit in hits] == [("astronomy",)] * 10

@@ -39,6 +39,7 @@ def some_rows(count: int = 200, width: int = 300, seed: int = 0) -> Any:
     return sparse.csr_array(table)
 
 
+@pytest.mark.filterwarnings("ignore::fewbits.hashers.neural.EmptyDocumentsWarning")
 @parametrize_with_checks([quick(name, bits) for name in METHODS for bits in (7, 64)])
 def test_every_hasher_keeps_scikit_learns_contract(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)

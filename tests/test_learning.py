@@ -19,7 +19,7 @@ from torch.distributions import Bernoulli, kl_divergence
 
 from fewbits import BernoulliVAE, PairwiseHasher, precision_at_k
 from fewbits.errors import BrokenFolderError, DataError, MissingExtraError, ParameterError
-from fewbits.hashers.neural import ConstantBitsWarning
+from fewbits.hashers.neural import ConstantBitsWarning, EmptyDocumentsWarning
 from fewbits.hashers.registry import write_hasher
 from fewbits.learning.bags import Bags
 from fewbits.learning.batches import AllPairsBatches, RandomPairsBatches, Words
@@ -28,7 +28,7 @@ from fewbits.learning.model import Model, Shape
 from fewbits.learning.pairs import PairLoss, expected_distances
 
 pytestmark = pytest.mark.filterwarnings("ignore::fewbits.hashers.neural.ConstantBitsWarning")
-QUICK: dict[str, Any] = {"n_bits": 16, "random_state": 0}
+QUICK: dict[str, Any] = {"n_bits": 16, "epochs": 12, "random_state": 0}
 
 
 def topics(count: int = 300, seed: int = 0) -> tuple[Any, Any]:
@@ -157,7 +157,7 @@ def test_every_kind_of_pair_trains(options: dict[str, Any]) -> None:
 
 def test_labels_as_a_table_and_as_classes_teach_the_same() -> None:
     table = sparse.csr_array(np.eye(3, dtype=np.uint8)[CLASSES])
-    one, other = (PairwiseHasher(**QUICK, epochs=3).fit(ROWS, labels) for labels in (table, CLASSES))
+    one, other = (PairwiseHasher(**{**QUICK, "epochs": 3}).fit(ROWS, labels) for labels in (table, CLASSES))
     assert np.array_equal(one.transform(NEW_ROWS), other.transform(NEW_ROWS))
 
 
@@ -176,12 +176,12 @@ def test_pairs_alone_teach_what_belongs_together() -> None:
 
 
 def test_the_same_seed_gives_the_same_codes_to_the_bit() -> None:
-    first, second = (BernoulliVAE(**QUICK, epochs=3).fit(ROWS) for _ in range(2))
+    first, second = (BernoulliVAE(**{**QUICK, "epochs": 3}).fit(ROWS) for _ in range(2))
     assert np.array_equal(first.decoder_embeddings_, second.decoder_embeddings_)
 
 
 def test_training_stops_when_the_held_out_loss_no_longer_falls_and_keeps_the_best() -> None:
-    hasher = BernoulliVAE(**QUICK, epochs=200, validation_fraction=0.2, patience=3, refinements=0).fit(ROWS)
+    hasher = BernoulliVAE(**{**QUICK, "epochs": 200}, validation_fraction=0.2, patience=3, refinements=0).fit(ROWS)
     losses = [record["held_out_loss"] for record in hasher.history_]
     assert len(losses) < 200
     assert len(losses) - 1 - int(np.argmin(losses)) == 3
@@ -189,13 +189,15 @@ def test_training_stops_when_the_held_out_loss_no_longer_falls_and_keeps_the_bes
 
 def test_callbacks_see_every_epoch() -> None:
     seen: list[float] = []
-    PairwiseHasher(**QUICK, epochs=4, callbacks=(lambda record: seen.append(record["epoch"]),)).fit(ROWS, CLASSES)
+    PairwiseHasher(**{**QUICK, "epochs": 4}, callbacks=(lambda record: seen.append(record["epoch"]),)).fit(
+        ROWS, CLASSES
+    )
     assert seen == [1, 2, 3, 4]
 
 
 def test_bits_that_have_collapsed_are_reported() -> None:
     with pytest.warns(ConstantBitsWarning, match="of 16 bits are the same for nearly all training documents"):
-        BernoulliVAE(**QUICK, kl_weight=50.0, prior=0.01, epochs=5, refinements=0).fit(ROWS)
+        BernoulliVAE(**{**QUICK, "epochs": 5}, kl_weight=50.0, prior=0.01, refinements=0).fit(ROWS)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConstantBitsWarning)
         PairwiseHasher(**QUICK).fit(ROWS, CLASSES)
@@ -209,7 +211,7 @@ from fewbits import BernoulliVAE
 def show(record):
     print(record["epoch"], flush=True)
 options = {"epochs": 30, "refinements": 1, "validation_fraction": 0.1, "callbacks": (show,)}
-hasher = BernoulliVAE(**QUICK, **options, checkpoint=sys.argv[1] or None)
+hasher = BernoulliVAE(**{**QUICK, **options}, checkpoint=sys.argv[1] or None)
 hasher.fit(ROWS)
 import numpy as np
 np.save(sys.argv[3], hasher.transform(ROWS))
@@ -242,11 +244,11 @@ def test_killed_in_the_middle_and_resumed_the_codes_are_identical_to_the_bit(tmp
 
 
 def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
-    BernoulliVAE(**QUICK, epochs=1, refinements=0, checkpoint=str(tmp_path)).fit(ROWS)
+    BernoulliVAE(**{**QUICK, "epochs": 1}, refinements=0, checkpoint=str(tmp_path)).fit(ROWS)
     with pytest.raises(
         BrokenFolderError, match=r"holds a checkpoint of another training. Its data or parameters differ"
     ):
-        BernoulliVAE(**QUICK, epochs=1, refinements=0, learning_rate=0.5, checkpoint=str(tmp_path)).fit(ROWS)
+        BernoulliVAE(**{**QUICK, "epochs": 1}, refinements=0, learning_rate=0.5, checkpoint=str(tmp_path)).fit(ROWS)
 
 
 WITHOUT_TORCH = """
@@ -267,7 +269,7 @@ np.save(sys.argv[3], hasher.transform(sparse.load_npz(sys.argv[2])))
 
 @pytest.mark.parametrize("hidden", [(), (20,), (20, 10)])
 def test_without_torch_a_saved_hasher_gives_the_same_codes(tmp_path: Path, hidden: tuple[int, ...]) -> None:
-    hasher = PairwiseHasher(**QUICK, hidden=hidden, epochs=5, learning_rate=0.01).fit(ROWS, CLASSES)
+    hasher = PairwiseHasher(**{**QUICK, "epochs": 5}, hidden=hidden, learning_rate=0.01).fit(ROWS, CLASSES)
     write_hasher(hasher, tmp_path)
     sparse.save_npz(tmp_path / "rows.npz", NEW_ROWS)
     arguments = [str(tmp_path), str(tmp_path / "rows.npz"), str(tmp_path / "codes.npy")]
@@ -302,6 +304,7 @@ def test_learning_without_torch_names_the_install_command(monkeypatch: pytest.Mo
             r"pairs is unknown \(allowed: balanced, random; got: 'magic'\)",
         ),
         ({"epochs": 0}, ROWS, CLASSES, ParameterError, r"epochs is out of range"),
+        ({}, ROWS * 0, CLASSES, DataError, r"no document has any words \(allowed: one or more in some row; got: zeros"),
         ({"validation_fraction": 1.0}, ROWS, CLASSES, ParameterError, r"validation_fraction is out of range"),
     ],
 )
@@ -312,8 +315,28 @@ def test_what_cannot_be_learnt_from_is_refused_with_the_reason(
         PairwiseHasher(**{**QUICK, **options}).fit(rows, labels)
 
 
+def test_documents_without_words_are_named_and_the_others_learnt_from() -> None:
+    rows = ROWS.copy().tolil()
+    rows[[4, 17]] = 0
+    with pytest.warns(EmptyDocumentsWarning, match=r"2 of 300 documents have no words .* \(rows 4, 17\)"):
+        hasher = PairwiseHasher(**QUICK).fit(sparse.csr_array(rows), CLASSES)
+    assert precision(hasher) > 0.9
+
+
+def test_a_small_corpus_is_passed_over_until_there_were_enough_steps() -> None:
+    hasher = PairwiseHasher(8, batch_size=150, random_state=0).fit(ROWS, CLASSES)
+    assert len(hasher.history_) == 150  # of 2 steps
+
+
+def test_few_features_get_a_hidden_layer_and_many_do_not() -> None:
+    few = PairwiseHasher(8, epochs=1, random_state=0).fit(ROWS, CLASSES)
+    wide = sparse.hstack([ROWS, sparse.csr_array((300, 1900))], format="csr")
+    many = PairwiseHasher(8, epochs=1, random_state=0).fit(wide, CLASSES)
+    assert [len(hasher.encoder_layers_) for hasher in (few, many)] == [2, 1]
+
+
 def test_features_of_another_vocabulary_are_refused_when_encoding() -> None:
-    hasher = PairwiseHasher(**QUICK, epochs=1).fit(ROWS, CLASSES)
+    hasher = PairwiseHasher(**{**QUICK, "epochs": 1}).fit(ROWS, CLASSES)
     with pytest.raises(ValueError, match="X has 99 features, but PairwiseHasher is expecting 100 features"):
         hasher.transform(ROWS[:, :99])
 

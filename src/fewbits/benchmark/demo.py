@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from fewbits.codes import n_bytes, unpack
 from fewbits.corpus import Document, read_docstrings
 from fewbits.corpus.splits import part_of
 from fewbits.evaluation import precision_at_k, random_floor
+from fewbits.features import TextVectorizer
 from fewbits.hashers.registry import WITH_LABELS, WITHOUT_LABELS
 from fewbits.search import Hit, SearchEngine
 
@@ -22,6 +24,7 @@ QUERIES = (
     "wait until a thread or process has finished",
 )
 DEPTH = 10
+VOCABULARY = 5_000  # enough for so few documents, and nobody waits long for a demonstration
 HELD_OUT_CUT = 0.9  # a tenth of the documents are queries that nothing was learnt from
 
 
@@ -69,9 +72,14 @@ def demonstrate(
     read = time.perf_counter()
     known = [document for document in documents if not _is_held_out(document)]
     held_out = [document for document in documents if _is_held_out(document)]
-    engine = SearchEngine.from_documents(known, n_bits=n_bits, method=WITHOUT_LABELS, verbose=verbose)
+    options: dict[str, Any] = {
+        "n_bits": n_bits,
+        "vectorizer": TextVectorizer(max_features=VOCABULARY),
+        "verbose": verbose,
+    }
+    engine = SearchEngine.from_documents(known, method=WITHOUT_LABELS, **options)
     learnt = time.perf_counter()
-    taught = SearchEngine.from_documents(known, n_bits=n_bits, method=WITH_LABELS, verbose=verbose)
+    taught = SearchEngine.from_documents(known, method=WITH_LABELS, **options)
     learnt_with_labels = time.perf_counter()
     agreement = [
         _agreement(engine, taught, known, held_out, kind, place) for place, kind in enumerate(("package", "module"))

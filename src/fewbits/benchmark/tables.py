@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from fewbits.benchmark.results import Result
-from fewbits.hashers.registry import METHODS
+from fewbits.hashers.registry import METHODS, make_hasher
 
 METRICS = {
     "precision_at_100": "Precision at 100",
@@ -29,11 +29,11 @@ distance. A cell is the mean over the seeds, ± the standard deviation where the
 """
 
 
-def render(results: Iterable[Result]) -> str:
-    """Render all tables: one for each data set and metric."""
+def render(results: Iterable[Result], part: str = "test") -> str:
+    """Render all tables of the figures on one part: one for each data set and metric."""
     groups: defaultdict[tuple[str, str], list[Result]] = defaultdict(list)
     for result in results:
-        if result.part == "test":  # one fingerprint, one table: other documents are another data set
+        if result.part == part:  # one fingerprint, one table: other documents are another data set
             groups[result.dataset, result.data_fingerprint].append(result)
     return "\n".join([INTRODUCTION, *(_dataset(groups[key]) for key in sorted(groups))])
 
@@ -61,12 +61,19 @@ def _table(metric: str, title: str, results: list[Result]) -> str:
     rows = []
     for method in _methods(results):
         of_method = [result for result in results if result.method == method]
-        variants = sorted({json.dumps(result.parameters, sort_keys=True) for result in of_method})
-        for variant in variants:
-            chosen = [result for result in of_method if json.dumps(result.parameters, sort_keys=True) == variant]
-            name = METHODS[method].title + (f" {variant}" if len(variants) > 1 else "")
+        differences = {result.file_name: _difference(result) for result in of_method}
+        for difference in sorted(set(differences.values())):
+            chosen = [result for result in of_method if differences[result.file_name] == difference]
+            name = METHODS[method].title + (f", {difference}" if difference else "")
             rows.append([name, *(_cell([r.metrics[metric] for r in chosen if r.bits == bits]) for bits in lengths)])
     return markdown([title, *(f"{bits} bits" for bits in lengths)], rows)
+
+
+def _difference(result: Result) -> str:
+    """Parameters of a run that are not the method's own."""
+    own = json.loads(json.dumps(make_hasher(result.method, result.bits).get_params(), default=str))
+    changed = {name: value for name, value in result.parameters.items() if value != own.get(name)}
+    return ", ".join(f"{name}={json.dumps(value)}" for name, value in changed.items())
 
 
 def _cell(values: list[float]) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from itertools import product
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,16 +21,18 @@ from fewbits.benchmark.speed import (
     time_to_quality,
     training_speed,
 )
+from fewbits.benchmark.supervision import compare_supervision, render_supervision, save_supervision
 from fewbits.benchmark.tables import render
 from fewbits.benchmark.tune import tune as search_weights
 from fewbits.cli.options import AsJson
 from fewbits.cli.output import err, print_json, print_table, watch
 from fewbits.datasets import load_dataset
-from fewbits.errors import MissingFileError
-from fewbits.hashers.registry import find_method
+from fewbits.errors import MissingFileError, ParameterError
+from fewbits.hashers.registry import find_method, make_hasher
 
 bench = typer.Typer(help="Benchmarks that are not about retrieval.", rich_markup_mode=None)
 PROTOCOL_SETS = ["ng20", "reuters", "tmc", "arxiv"]
+Part = Annotated[str, typer.Option(help="Which part the queries are: test or validation.")]
 Folder = Annotated[Path, typer.Option("--results", help="Folder of the result files.")]
 
 
@@ -67,7 +70,10 @@ def evaluate(
     seed: Annotated[
         list[int] | None, typer.Option("--seed", "--random-state", help="Seed, or several. [default: 0]")
     ] = None,
-    part: Annotated[str, typer.Option(help="Which part the queries are: test or validation.")] = "test",
+    part: Part = "test",
+    set: Annotated[
+        list[str] | None, typer.Option(help="A parameter other than the method's own, NAME=VALUE in JSON, or several.")
+    ] = None,
     save: Annotated[bool, typer.Option("--save", help="Write one JSON file a run.")] = False,
     results: Folder = Path("results"),
     as_json: AsJson = False,
@@ -78,12 +84,15 @@ def evaluate(
     """
     for name in method:
         find_method(name)  # before any long work
+    parameters = dict(_parameter(text) for text in set or [])
+    for name in method:
+        make_hasher(name, bits[0], **parameters)
     rows = []
     for name in dataset:
         loaded = load_dataset(name, progress=err.is_terminal)
         runs = list(product(method, bits, seed or [0]))
         for one_method, length, one_seed in watch(runs, f"Evaluating on {name}"):
-            result = run(one_method, loaded, length, one_seed, part=part)
+            result = run(one_method, loaded, length, one_seed, part=part, parameters=parameters)
             if save:
                 err.print(f"saved {result.save(results)}", markup=False, soft_wrap=True)
             if as_json:
@@ -182,12 +191,47 @@ def bench_speed(
         print_json(facts)
 
 
-def results(folder: Folder = Path("results")) -> None:
+@bench.command("supervision")
+def bench_supervision(
+    dataset: Annotated[str, typer.Option(help="Data set.")] = "ng20",
+    bits: Annotated[int, typer.Option("--bits", help="Code length.")] = 32,
+    seed: Annotated[list[int] | None, typer.Option("--seed", help="Seed, or several. [default: 0, 1 and 2]")] = None,
+    part: Part = "test",
+    save: Annotated[bool, typer.Option("--save", help="Write a JSON file.")] = False,
+    show: Annotated[bool, typer.Option("--render", help="Only print the tables of what was saved.")] = False,
+    results: Folder = Path("results"),
+) -> None:
+    """Measure what a few labels, or pairs alone, add to codes learnt from texts.
+
+    Example: fewbits bench supervision --dataset ng20 --bits 32 --save
+    """
+    folder = results / "supervision"
+    if show:
+        print(render_supervision(folder), end="")
+        return
+    facts = compare_supervision(load_dataset(dataset, progress=err.is_terminal), bits, seed or [0, 1, 2], part=part)
+    if save:
+        err.print(f"saved {save_supervision(facts, folder)}", markup=False, soft_wrap=True)
+    for fact in facts:
+        print_json(fact)
+
+
+def results(folder: Folder = Path("results"), part: Part = "test") -> None:
     """Print the tables of all results as Markdown.
 
     Example: fewbits results > docs/results.md
     """
-    print(render(load_results(folder)), end="")
+    print(render(load_results(folder), part), end="")
+
+
+def _parameter(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ParameterError("a parameter is given as NAME=VALUE", allowed="for example epochs=5", got=repr(text))
+    try:
+        return name, json.loads(value)
+    except json.JSONDecodeError:
+        return name, value  # a word needs no quotes
 
 
 def _figure(value: object) -> str:

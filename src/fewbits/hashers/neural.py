@@ -39,6 +39,10 @@ class ConstantBitsWarning(UserWarning):
     """Some bits have collapsed: they are the same for nearly all documents."""
 
 
+class EmptyDocumentsWarning(UserWarning):
+    """Some documents have no words: nothing can be learnt from them, and their codes are all alike."""
+
+
 class NeuralHasher(Hasher):
     """A hasher whose encoder is a network on sparse rows; a subclass says what it is trained for.
 
@@ -109,7 +113,7 @@ class NeuralHasher(Hasher):
         self.bit_balance_ = arrays["bit_balance"]
 
     def _check_rows(self, X: Any) -> Any:
-        """Rows of words: nowhere negative, and every document has one."""
+        """Rows of words: nowhere negative, not all empty."""
         if self.epochs is not None:
             check_whole_number("epochs", self.epochs, 1)
         check_whole_number("batch_size", self.batch_size, 1)
@@ -121,14 +125,16 @@ class NeuralHasher(Hasher):
         if rows.nnz and rows.data.min() < 0:
             raise DataError("Negative values in data passed to a hasher that explains words", allowed="0 or more")
         rows.eliminate_zeros()
+        if not rows.nnz:
+            raise DataError("no document has any words", allowed="one or more in some row", got="zeros only")
         empty = np.flatnonzero(np.diff(rows.indptr) == 0)
         if len(empty):
             shown = ", ".join(map(str, empty[:5])) + (", …" if len(empty) > 5 else "")
-            raise DataError(
-                "documents without words cannot be learnt from",
-                allowed="one word or more in every row",
-                got=f"{len(empty)} empty (rows {shown})",
-                hint="Leave them out.",
+            warnings.warn(
+                f"{len(empty)} of {rows.shape[0]} documents have no words and nothing can be learnt from them"
+                f" (rows {shown}); leave them out.",
+                EmptyDocumentsWarning,
+                stacklevel=4,
             )
         return rows
 

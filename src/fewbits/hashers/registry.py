@@ -83,6 +83,11 @@ def make_hasher(name: str, n_bits: int, random_state: Any = None, **parameters: 
     ITQ(n_bits=16)
     """
     method = find_method(name)
+    allowed = [known for known in method.hasher().get_params() if known not in ("n_bits", "random_state")]
+    if unknown := set(parameters) - set(allowed):
+        raise ParameterError(
+            f"{name} has no such parameter", allowed=", ".join(allowed), got=", ".join(sorted(unknown))
+        )
     return method.hasher(n_bits=n_bits, random_state=random_state, **{**method.preset, **parameters})
 
 
