@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import statistics
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,6 +47,9 @@ def evaluate(
     peak = peak_memory_mb()  # of learning and encoding; measuring has its own
     with _timed(seconds, "evaluate"):
         metrics = measure(dataset, part, queries, database)
+    history = getattr(hasher, "history_", [])
+    if history:
+        seconds["epoch"] = statistics.median(record["seconds"] for record in history)
     used = {name: value for name, value in hasher.get_params().items() if name not in HOW_NOT_WHAT}
     return Result(
         method=method,

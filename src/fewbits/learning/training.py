@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -103,11 +104,13 @@ class Training:
         self.model.train()
         sums: defaultdict[str, float] = defaultdict(float)
         steps = self.loop.steps_per_epoch
+        start = time.perf_counter()
         for step, batch in enumerate(self.batches(epoch)):
             done = (epoch + step / steps) / self.loop.epochs
             for name, value in self._step(batch, done, generator).items():
                 sums[name] += value / steps
-        return {"epoch": epoch + 1, "learning_rate": self.optimizer.param_groups[0]["lr"], **sums}
+        seconds = round(time.perf_counter() - start, 3)
+        return {"epoch": epoch + 1, "learning_rate": self.optimizer.param_groups[0]["lr"], **sums, "seconds": seconds}
 
     def _step(self, batch: Batch, done: float, generator: torch.Generator) -> dict[str, float]:
         for group in self.optimizer.param_groups:
