@@ -25,14 +25,23 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# LSH and ITQ on the benchmark sets, five seeds, and the table made from them.
+# Every method on the benchmark sets, what has no result file yet, and the tables made from all; then what is not about
+# retrieval. The whole takes hours: it can be stopped and goes on where it was.
+SETS := --dataset reuters --dataset ng20 --dataset tmc --bits 8 --bits 16 --bits 32 --bits 64 --bits 128
 bench: $(VENV)/.dev
-	$(BIN)/fewbits evaluate --save --method lsh --method itq --dataset reuters --dataset ng20 --dataset tmc \
-		--bits 8 --bits 16 --bits 32 --bits 64 --bits 128 --seed 0 --seed 1 --seed 2 --seed 3 --seed 4
+	$(BIN)/fewbits evaluate --save --missing --method lsh --method itq $(SETS) \
+		--seed 0 --seed 1 --seed 2 --seed 3 --seed 4
+	$(BIN)/fewbits evaluate --save --missing --method bernoulli-vae --method pairwise --method arm-dvae \
+		--method psh-gs --method psh-arm $(SETS) --seed 0 --seed 1 --seed 2
+	$(BIN)/fewbits evaluate --save --missing --method bernoulli-vae --method pairwise --dataset arxiv --bits 32
+	$(BIN)/fewbits bench supervision --save
+	$(BIN)/fewbits bench speed --save
 	$(MAKE) results
 
 results: $(VENV)/.dev
 	$(BIN)/fewbits results > docs/results.md
+	$(BIN)/fewbits bench speed --render > docs/speed.md
+	$(BIN)/fewbits bench supervision --render > docs/supervision.md
 
 lock: $(VENV)/.dev
 	$(BIN)/pip-compile --quiet --all-extras --strip-extras --no-header --no-annotate --allow-unsafe \

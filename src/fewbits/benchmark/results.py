@@ -35,9 +35,9 @@ class Result:
     @property
     def file_name(self) -> str:
         """Readable, and different for whatever was run differently."""
-        spec = [self.method, self.dataset, self.bits, self.seed, self.part, self.parameters, self.data_fingerprint]
-        digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:8]
-        return f"{self.method}-{self.dataset}-{self.bits}bits-seed{self.seed}-{digest}.json"
+        return file_name(
+            self.method, self.dataset, self.bits, self.seed, self.part, self.parameters, self.data_fingerprint
+        )
 
     def save(self, folder: Path) -> Path:
         """Write into the store, in the place of the same run's last result."""
@@ -57,6 +57,15 @@ class Result:
         ):
             raise BrokenFolderError(f"{path} is no result of this version", allowed=f"format {FORMAT_VERSION}")
         return cls(**content)
+
+
+def file_name(
+    method: str, dataset: str, bits: int, seed: int, part: str, parameters: dict[str, Any], data_fingerprint: str
+) -> str:
+    """Where the result of a run is kept; known before it is run."""
+    spec = [method, dataset, bits, seed, part, parameters, data_fingerprint]
+    digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:8]
+    return f"{method}-{dataset}-{bits}bits-seed{seed}-{digest}.json"
 
 
 def load_results(folder: Path) -> Iterator[Result]:

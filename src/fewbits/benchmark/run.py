@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewbits.benchmark.memory import forget_peak, peak_memory_mb
-from fewbits.benchmark.results import Result
+from fewbits.benchmark.results import Result, file_name
 from fewbits.codes import Bits
 from fewbits.datasets import Dataset
 from fewbits.evaluation import bit_entropy, distinct_share, neighbour_recall, random_floor
 from fewbits.evaluation.retrieval import shell_average_precision, shell_precision, shell_recall
 from fewbits.evaluation.shells import shells
 from fewbits.features import nearest_by_cosine
+from fewbits.hashers.base import Hasher
 from fewbits.hashers.registry import make_hasher
 
 # parameters that are told elsewhere in a result, or say nothing about what was learnt
@@ -50,20 +51,31 @@ def evaluate(
     history = getattr(hasher, "history_", [])
     if history:
         seconds["epoch"] = statistics.median(record["seconds"] for record in history)
-    used = {name: value for name, value in hasher.get_params().items() if name not in HOW_NOT_WHAT}
     return Result(
         method=method,
         dataset=dataset.name,
         bits=bits,
         seed=seed,
         part=part,
-        parameters=used,
+        parameters=_used(hasher),
         metrics={name: round(value, 6) for name, value in metrics.items()},
         seconds={name: round(value, 3) for name, value in seconds.items()},
         peak_memory_mb=peak,
         versions={"python": platform.python_version(), **{name: version(name) for name in PACKAGES}},
         data_fingerprint=dataset.fingerprint,
     )
+
+
+def planned_file_name(
+    method: str, dataset: Dataset, bits: int, seed: int, *, part: str = "test", parameters: dict[str, Any] | None = None
+) -> str:
+    """The name that the result of :func:`evaluate` with these arguments will have."""
+    used = _used(make_hasher(method, bits, seed, **(parameters or {})))
+    return file_name(method, dataset.name, bits, seed, part, used, dataset.fingerprint)
+
+
+def _used(hasher: Hasher) -> dict[str, Any]:
+    return {name: value for name, value in hasher.get_params().items() if name not in HOW_NOT_WHAT}
 
 
 def measure(dataset: Dataset, part: str, queries: Bits, database: Bits) -> dict[str, float]:

@@ -13,6 +13,7 @@ from fewbits.benchmark.describe import describe
 from fewbits.benchmark.estimators import compare_estimators, render_estimators, save_facts
 from fewbits.benchmark.results import load_results
 from fewbits.benchmark.run import evaluate as run
+from fewbits.benchmark.run import planned_file_name
 from fewbits.benchmark.speed import (
     TimeToQuality,
     TrainingSpeed,
@@ -75,6 +76,7 @@ def evaluate(
         list[str] | None, typer.Option(help="A parameter other than the method's own, NAME=VALUE in JSON, or several.")
     ] = None,
     save: Annotated[bool, typer.Option("--save", help="Write one JSON file a run.")] = False,
+    missing: Annotated[bool, typer.Option("--missing", help="Run only what has no result file yet.")] = False,
     results: Folder = Path("results"),
     as_json: AsJson = False,
 ) -> None:
@@ -90,7 +92,14 @@ def evaluate(
     rows = []
     for name in dataset:
         loaded = load_dataset(name, progress=err.is_terminal)
-        runs = list(product(method, bits, seed or [0]))
+        runs = [
+            (one_method, length, one_seed)
+            for one_method, length, one_seed in product(method, bits, seed or [0])
+            if not missing
+            or not (
+                results / planned_file_name(one_method, loaded, length, one_seed, part=part, parameters=parameters)
+            ).exists()
+        ]
         for one_method, length, one_seed in watch(runs, f"Evaluating on {name}"):
             result = run(one_method, loaded, length, one_seed, part=part, parameters=parameters)
             if save:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from fewbits.learning.bags import Bags
 
 LOG2_E = math.log2(math.e)
+LARGEST_SUM = 1e13  # of exponentials, and the smallest is as far from 1; products with an embedding's stay finite too
 LARGEST_EXPONENT = 30.0  # exp of an embedding stays finite in 32 bits, and so do sums of it
 
 
@@ -68,9 +70,14 @@ class ReadoutLoss:
     def _evaluate(self, codes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         shifted = codes if self.shift is None else codes + self.shift
         targets, readout = self.targets, self.readout
-        return _apply(
-            shifted, readout.embeddings, readout.bias, targets.words, targets.values, targets.rows, targets.totals
-        )
+        arguments = (targets.words, targets.values, targets.rows, targets.totals)
+        return _apply(shifted, readout.embeddings, readout.bias, self.table, *arguments)
+
+    @cached_property
+    def table(self) -> Tensor:
+        """Embeddings with the bias as one more, of a bit that is always 1: (outputs, bits + 1)."""
+        with torch.no_grad():
+            return torch.cat([self.readout.embeddings, self.readout.bias[:, None]], dim=1)
 
 
 def _apply(*arguments: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -81,40 +88,44 @@ def _apply(*arguments: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 class _SoftmaxLoss(torch.autograd.Function):
     """Loss and its gradient in one documents x outputs block of memory, passed over as seldom as can be.
 
-    Passing over that block is most of the time of a step. So the largest score is taken off only where it could
-    overflow, the exponentials are never divided by their sums, and the backward pass works in the same block, which it
-    can do once.
+    Passing over that block is most of the time of a step. So the largest score is taken off only where sums have
+    overflowed or vanished, the exponentials are never divided by their sums, powers are of 2 (half the time of powers
+    of e), and the backward pass works in the same block, which it can do once.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, codes: Tensor, embeddings: Tensor, bias: Tensor, *targets: Tensor
+        ctx: Any, codes: Tensor, embeddings: Tensor, bias: Tensor, table: Tensor, *targets: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         words, values, rows, totals = targets
-        # With the bias as one more embedding of a bit that is always 1, the block is written once; and powers of 2 take
-        # half the time of powers of e.
-        codes, embeddings = torch.nn.functional.pad(codes, (0, 1), value=1.0), torch.cat([embeddings, bias[:, None]], 1)
-        scores = (codes * LOG2_E) @ embeddings.T  # (documents, outputs), s / ln 2
-        smallest, largest = scores.aminmax()
-        if largest > LARGEST_EXPONENT * LOG2_E or smallest < -2 * LARGEST_EXPONENT * LOG2_E:
-            scores -= scores.amax(dim=1, keepdim=True)  # cancels in the loss: N m - x.m = 0
-        places = rows * scores.shape[1] + words
-        picked = torch.zeros_like(totals).index_add_(0, rows, values * scores.view(-1)[places])  # x.s / ln 2
-        exponentials = scores.exp2_()
-        sums = exponentials.sum(dim=1)
-        ctx.save_for_backward(codes, embeddings, places, values, rows, totals, sums)
-        ctx.block = exponentials  # not a saved tensor: those may not be written to
-        ctx.mark_non_differentiable(exponentials, sums)
-        return totals * sums.log() - picked / LOG2_E, exponentials, sums
+        codes = torch.nn.functional.pad(codes, (0, 1), value=1.0)  # the bit of the bias
+        places = rows * len(table) + words
+
+        def picked_scores() -> Tensor:
+            """x.s / ln 2."""
+            return torch.zeros_like(totals).index_add_(0, rows, values * block.view(-1)[places])
+
+        block = (codes * LOG2_E) @ table.T  # (documents, outputs): the scores s / ln 2, then their powers of 2
+        picked = picked_scores()
+        sums = block.exp2_().sum(dim=1)
+        if not ((sums > 1 / LARGEST_SUM) & (sums < LARGEST_SUM)).all():
+            torch.mm(codes * LOG2_E, table.T, out=block)
+            block -= block.amax(dim=1, keepdim=True)  # cancels in the loss: N m - x.m = 0
+            picked = picked_scores()
+            sums = block.exp2_().sum(dim=1)
+        ctx.save_for_backward(codes, table, places, values, rows, totals, sums)
+        ctx.block = block  # not a saved tensor: those may not be written to
+        ctx.mark_non_differentiable(block, sums)
+        return totals * sums.log() - picked / LOG2_E, block, sums
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        codes, embeddings, places, values, rows, totals, sums = ctx.saved_tensors
+        codes, table, places, values, rows, totals, sums = ctx.saved_tensors
         if ctx.block is None:
             raise RuntimeError("this loss can be differentiated once: evaluate it again")
         # (documents, outputs): N pi - x, times the outer gradient
         residual, ctx.block = ctx.block.mul_((totals * grad / sums)[:, None]), None
         residual.view(-1).index_add_(0, places, -values * grad[rows])
-        by_codes = residual @ embeddings[:, :-1] if ctx.needs_input_grad[0] else None
+        by_codes = residual @ table[:, :-1] if ctx.needs_input_grad[0] else None
         by_embeddings = residual.T @ codes  # the last column is the bias's
-        return by_codes, by_embeddings[:, :-1], by_embeddings[:, -1], None, None, None, None
+        return by_codes, by_embeddings[:, :-1], by_embeddings[:, -1], None, None, None, None, None
