@@ -237,8 +237,9 @@ def test_the_demonstration_learns_saves_measures_and_says_what_to_type_next(run:
     rows = {
         line.split()[0]: line.split()[1:] for line in done.out.splitlines() if line.startswith(("package", "module"))
     }
-    for precision, floor in rows.values():
-        assert float(precision) > 2 * float(floor)
+    assert set(rows) == {"package", "module"}
+    for floor, without_labels, with_labels in rows.values():
+        assert float(with_labels) > float(without_labels) > 2 * float(floor)
     assert "fewbits search fewbits-demo" in done.out
     assert isinstance(SearchEngine.load(tmp_path / "fewbits-demo").index, FlatIndex)
     assert run("similar", "fewbits-demo", "json.dumps").code == 0
