@@ -121,7 +121,7 @@ def test_the_hand_written_loss_and_its_gradients_are_those_of_log_softmax() -> N
     table[2] = 0  # a document without words
     codes = torch.rand(4, 6, generator=generator, requires_grad=True)
     outer = torch.rand(4, generator=generator)
-    inputs = (codes, readout.embeddings, readout.bias)
+    inputs = (codes, readout.table)
     ours = readout.loss(Bags.from_rows(sparse.csr_array(table)))(codes)
     scores = codes @ readout.embeddings.T + readout.bias
     theirs = -(torch.from_numpy(table).float() * torch.log_softmax(scores, dim=1)).sum(dim=1)
@@ -129,6 +129,19 @@ def test_the_hand_written_loss_and_its_gradients_are_those_of_log_softmax() -> N
     expected = torch.autograd.grad(theirs, inputs, outer)
     for found, wanted in zip(torch.autograd.grad(ours, inputs, outer), expected, strict=True):
         assert torch.allclose(found, wanted, atol=1e-5)
+
+
+def test_two_codes_evaluated_at_once_are_as_one_after_the_other_and_only_the_first_has_a_gradient() -> None:
+    generator = torch.Generator().manual_seed(0)
+    readout = SoftmaxReadout(6, torch.randn(40, generator=generator), initial_scale=1.0, generator=generator)
+    loss = readout.loss(Bags.from_rows(sparse.random_array((5, 40), density=0.2, rng=np.random.default_rng(0)).tocsr()))
+    first, second = torch.rand(2, 5, 6, generator=generator).round()
+    ahead, behind = loss.of_both(first, second)
+    assert torch.allclose(ahead, loss(first), atol=1e-5)
+    assert torch.allclose(behind, loss(second), atol=1e-5)
+    assert not behind.requires_grad
+    found, wanted = (torch.autograd.grad(values.sum(), readout.table)[0] for values in (ahead, loss(first)))
+    assert torch.allclose(found, wanted, atol=1e-5)
 
 
 def test_large_embeddings_do_not_overflow() -> None:

@@ -108,5 +108,5 @@ def _linear(before: int, after: int, generator: torch.Generator | None) -> nn.Li
 
 
 def _drop(values: Tensor, share: float, generator: torch.Generator | None) -> Tensor:
-    kept = torch.rand(values.shape, generator=generator, device=values.device) >= share
-    return values * kept / (1 - share)
+    kept = torch.rand(values.shape, generator=generator, device=values.device).ge_(share)
+    return values * kept.mul_(1 / (1 - share))

@@ -50,6 +50,14 @@ class WeightedSum:
         self.values = [value.detach() for value in values]
         return torch.stack(values).sum(dim=0)
 
+    def of_both(self, codes: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
+        """Weighted sums of the losses of two codes; only those of the first have a gradient."""
+        evaluated = [(weight, *loss.of_both(codes, others)) for weight, loss in self.parts]
+        values = [weight * value for weight, value, _ in evaluated]
+        self.values = [value.detach() for value in values]
+        behind = torch.stack([weight * value for weight, _, value in evaluated]).sum(dim=0)
+        return torch.stack(values).sum(dim=0), behind
+
     def with_flips(self, codes: Tensor) -> tuple[Tensor, Tensor]:
         """Weighted sum of the losses, and of their changes for each flipped bit."""
         evaluated = [(weight, *loss.with_flips(codes)) for weight, loss in self.parts]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,15 +23,25 @@ LARGEST_EXPONENT = 30.0  # exp of an embedding stays finite in 32 bits, and so d
 
 
 class SoftmaxReadout(nn.Module):
-    """Embeddings E of the outputs (words or labels) and their biases b."""
+    """Embeddings E of the outputs (words or labels) and their biases b, in one table: a bias is the embedding of a bit
+    that is always 1."""
 
     def __init__(
         self, n_bits: int, bias: Tensor, *, initial_scale: float = 0.01, generator: torch.Generator | None = None
     ) -> None:
         super().__init__()
         start = torch.randn(len(bias), n_bits, generator=generator) * initial_scale
-        self.embeddings = nn.Parameter(start)  # (outputs, bits), the paper's E transposed
-        self.bias = nn.Parameter(bias.clone())  # (outputs,)
+        self.table = nn.Parameter(torch.cat([start, bias[:, None]], dim=1))  # (outputs, bits + 1)
+
+    @property
+    def embeddings(self) -> Tensor:
+        """The paper's E transposed: (outputs, bits)."""
+        return self.table[:, :-1]
+
+    @property
+    def bias(self) -> Tensor:
+        """b: (outputs,)."""
+        return self.table[:, -1]
 
     def loss(self, targets: Bags, shift: Tensor | None = None) -> ReadoutLoss:
         """The loss of a batch of target rows as a function of its codes; ``shift`` is noise added to them."""
@@ -48,8 +58,12 @@ class ReadoutLoss:
 
     def __call__(self, codes: Tensor) -> Tensor:
         """Losses of codes."""
-        values, _, _ = self._evaluate(codes)
-        return values
+        return self._evaluate(codes).values
+
+    def of_both(self, codes: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
+        """Losses of two codes of each document; only those of the first have a gradient."""
+        values = self._evaluate(codes, others).values
+        return values[: len(codes)], values[len(codes) :].detach()
 
     def with_flips(self, codes: Tensor) -> tuple[Tensor, Tensor]:
         """Losses (documents,), and by how much flipping each bit would change them (documents, bits).
@@ -58,31 +72,33 @@ class ReadoutLoss:
         """
         values, exponentials, sums = self._evaluate(codes)  # pi = exponentials / sums
         with torch.no_grad():
-            embeddings = self.readout.embeddings.clamp(-LARGEST_EXPONENT, LARGEST_EXPONENT)  # (outputs, bits)
-            raised = embeddings.exp()
-            up, down = exponentials @ raised, exponentials @ raised.reciprocal_()  # (documents, bits)
+            raised = self.readout.embeddings.clamp(-LARGEST_EXPONENT, LARGEST_EXPONENT).exp()  # (outputs, bits)
+            up, down = (exponentials @ torch.cat([raised, raised.reciprocal()], dim=1)).chunk(2, dim=1)
             direction = 1 - 2 * codes  # D
-            ratio = torch.where(codes > 0.5, down, up) / sums[:, None]
-            linear = self.targets.times(self.readout.embeddings)  # Ex
-            differences = self.targets.totals[:, None] * ratio.log() - direction * linear
+            ratio = torch.where(codes > 0.5, down, up) / sums[:, None]  # (documents, bits)
+            differences = self.targets.totals[:, None] * ratio.log() - direction * self.sums_of_embeddings[:, :-1]
         return values, differences
 
-    def _evaluate(self, codes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        shifted = codes if self.shift is None else codes + self.shift
-        targets, readout = self.targets, self.readout
-        arguments = (targets.words, targets.values, targets.rows, targets.totals)
-        return _apply(shifted, readout.embeddings, readout.bias, self.table, *arguments)
+    def _evaluate(self, codes: Tensor, others: Tensor | None = None) -> Evaluation:
+        if self.shift is not None:
+            codes = codes + self.shift
+            others = None if others is None else others + self.shift
+        apply: Callable[..., tuple[Tensor, Tensor, Tensor]] = _SoftmaxLoss.apply
+        return Evaluation(*apply(codes, self.readout.table, others, self.sums_of_embeddings, self.targets))
 
     @cached_property
-    def table(self) -> Tensor:
-        """Embeddings with the bias as one more, of a bit that is always 1: (outputs, bits + 1)."""
+    def sums_of_embeddings(self) -> Tensor:
+        """Each document's targets times the table (documents, bits + 1): x.s is its product with the code."""
         with torch.no_grad():
-            return torch.cat([self.readout.embeddings, self.readout.bias[:, None]], dim=1)
+            return self.targets.times(self.readout.table)
 
 
-def _apply(*arguments: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    apply: Callable[..., tuple[Tensor, Tensor, Tensor]] = _SoftmaxLoss.apply
-    return apply(*arguments)
+class Evaluation(NamedTuple):
+    """What is known of codes after an evaluation."""
+
+    values: Tensor  # (documents,): f(z)
+    exponentials: Tensor  # (documents, outputs): of the scores
+    sums: Tensor  # (documents,): of the exponentials
 
 
 class _SoftmaxLoss(torch.autograd.Function):
@@ -95,37 +111,38 @@ class _SoftmaxLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, codes: Tensor, embeddings: Tensor, bias: Tensor, table: Tensor, *targets: Tensor
+        ctx: Any, codes: Tensor, table: Tensor, others: Tensor | None, sums_of_embeddings: Tensor, targets: Bags
     ) -> tuple[Tensor, Tensor, Tensor]:
-        words, values, rows, totals = targets
+        count = len(codes)
+        codes = codes if others is None else torch.cat([codes, others])
         codes = torch.nn.functional.pad(codes, (0, 1), value=1.0)  # the bit of the bias
-        places = rows * len(table) + words
-
-        def picked_scores() -> Tensor:
-            """x.s / ln 2."""
-            return torch.zeros_like(totals).index_add_(0, rows, values * block.view(-1)[places])
-
         block = (codes * LOG2_E) @ table.T  # (documents, outputs): the scores s / ln 2, then their powers of 2
-        picked = picked_scores()
         sums = block.exp2_().sum(dim=1)
+        largest = None
         if not ((sums > 1 / LARGEST_SUM) & (sums < LARGEST_SUM)).all():
             torch.mm(codes * LOG2_E, table.T, out=block)
-            block -= block.amax(dim=1, keepdim=True)  # cancels in the loss: N m - x.m = 0
-            picked = picked_scores()
-            sums = block.exp2_().sum(dim=1)
-        ctx.save_for_backward(codes, table, places, values, rows, totals, sums)
-        ctx.block = block  # not a saved tensor: those may not be written to
+            largest = block.amax(dim=1)
+            sums = block.sub_(largest[:, None]).exp2_().sum(dim=1)
+        parts = (codes.view(-1, count, codes.shape[1]) * sums_of_embeddings).sum(dim=2)  # x.s
+        logs = sums.log() if largest is None else sums.log() + largest / LOG2_E
+        values = (targets.totals * logs.view(-1, count) - parts).view(-1)
+        ctx.save_for_backward(codes[:count], table, sums_of_embeddings, sums[:count])
+        ctx.block, ctx.targets = block[:count], targets  # not saved tensors: those may not be written to
         ctx.mark_non_differentiable(block, sums)
-        return totals * sums.log() - picked / LOG2_E, block, sums
+        return values, block, sums
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        codes, table, places, values, rows, totals, sums = ctx.saved_tensors
+        codes, table, sums_of_embeddings, sums = ctx.saved_tensors
         if ctx.block is None:
             raise RuntimeError("this loss can be differentiated once: evaluate it again")
-        # (documents, outputs): N pi - x, times the outer gradient
-        residual, ctx.block = ctx.block.mul_((totals * grad / sums)[:, None]), None
-        residual.view(-1).index_add_(0, places, -values * grad[rows])
-        by_codes = residual @ table[:, :-1] if ctx.needs_input_grad[0] else None
-        by_embeddings = residual.T @ codes  # the last column is the bias's
-        return by_codes, by_embeddings[:, :-1], by_embeddings[:, -1], None, None, None, None, None
+        block, targets, ctx.block = ctx.block, ctx.targets, None
+        grad = grad[: len(codes)]
+        # The gradient of the scores is grad (N pi - x), pi = block / sums: as s (block - x sums / N) with s of a row.
+        scale = (targets.totals * grad / sums)[:, None]
+        by_codes = None
+        if ctx.needs_input_grad[0]:
+            by_codes = (scale * (block @ table) - grad[:, None] * sums_of_embeddings)[:, :-1]
+        places = targets.rows * len(table) + targets.words
+        block.view(-1).index_add_(0, places, -targets.values * (sums / targets.totals)[targets.rows])
+        return by_codes, block.T @ (scale * codes), None, None, None

@@ -10,8 +10,8 @@ from fewbits.learning.estimators.base import (
     GradientEstimator,
     antithetic_codes,
     attach,
+    losses_of_both,
     uniform_like,
-    without_gradient,
 )
 
 
@@ -25,6 +25,6 @@ class ARM(GradientEstimator):
         """Losses with the gradient of eq:arm."""
         u = uniform_like(logits, generator)
         first, second = antithetic_codes(logits, u)
-        ahead, behind = loss(first), without_gradient(loss, second)
+        ahead, behind = losses_of_both(loss, first, second)
         gradient = (ahead - behind).detach()[:, None] * (u - 0.5)
         return attach(ahead, logits, gradient)

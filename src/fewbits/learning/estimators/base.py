@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -39,10 +39,21 @@ def antithetic_codes(logits: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
     return (u > torch.sigmoid(-logits)).to(logits.dtype), (u < torch.sigmoid(logits)).to(logits.dtype)
 
 
-@torch.no_grad()
-def without_gradient(loss: CodeLoss, codes: Tensor) -> Tensor:
-    """Losses of the second of two codes: what the loss depends on learns from the first, at half the cost."""
-    return loss(codes)
+@runtime_checkable
+class PairedLoss(Protocol):
+    """A loss that takes two codes of each document at once, which is faster than one after the other."""
+
+    def of_both(self, codes: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
+        """Losses of both; only those of the first have a gradient."""
+
+
+def losses_of_both(loss: CodeLoss, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+    """Losses of two codes: what the loss depends on learns from the first alone, at half the cost."""
+    if isinstance(loss, PairedLoss):
+        return loss.of_both(first, second)
+    with torch.no_grad():
+        behind = loss(second)
+    return loss(first), behind
 
 
 def uniform_like(logits: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -10,8 +10,8 @@ from fewbits.learning.estimators.base import (
     GradientEstimator,
     antithetic_codes,
     attach,
+    losses_of_both,
     uniform_like,
-    without_gradient,
 )
 
 
@@ -28,7 +28,7 @@ class DisARM(GradientEstimator):
         """Losses with the DisARM gradient."""
         u = uniform_like(logits, generator)
         first, second = antithetic_codes(logits, u)
-        ahead, behind = loss(first), without_gradient(loss, second)
+        ahead, behind = losses_of_both(loss, first, second)
         # first - second is (-1)^z2 where the codes differ, and 0 elsewhere
         gradient = 0.5 * (ahead - behind).detach()[:, None] * (first - second) * torch.sigmoid(logits.abs())
         return attach(ahead, logits, gradient)

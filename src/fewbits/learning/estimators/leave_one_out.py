@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fewbits.learning.estimators.base import CodeLoss, GradientEstimator, attach, uniform_like, without_gradient
+from fewbits.learning.estimators.base import CodeLoss, GradientEstimator, attach, losses_of_both, uniform_like
 
 
 class LeaveOneOut(GradientEstimator):
@@ -22,6 +22,6 @@ class LeaveOneOut(GradientEstimator):
         p = torch.sigmoid(logits)
         first = (uniform_like(logits, generator) < p).to(logits.dtype)
         second = (uniform_like(logits, generator) < p).to(logits.dtype)
-        one, other = loss(first), without_gradient(loss, second)
+        one, other = losses_of_both(loss, first, second)
         gradient = 0.5 * (one - other).detach()[:, None] * (first - second)
         return attach(one, logits, gradient)
