@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from fewbits.checks import check_whole_number
 from fewbits.codes import Bits, check_n_bits
 from fewbits.files import read_arrays, read_json, write_arrays, write_json
 
@@ -93,16 +94,28 @@ class LinearHasher(Hasher):
     offsets_: NDArray[np.float32]  # (bits,)
 
     def _encode(self, X: Any) -> Bits:
-        # A sparse product sums each row by itself, in the order of its columns: a row's code is the same in any
-        # batch. A dense (BLAS) product rounds differently for other batch sizes, and a bit at its plane flips.
-        projected = sparse.csr_array(X, dtype=np.float32) @ self.weights_  # (rows, bits)
-        return (projected >= self.offsets_).astype(np.uint8)
+        return (row_by_row(X, self.weights_) >= self.offsets_).astype(np.uint8)
 
     def _learnt_arrays(self) -> dict[str, NDArray[Any]]:
         return {"weights": self.weights_, "offsets": self.offsets_}
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         self.weights_, self.offsets_ = arrays["weights"], arrays["offsets"]
+
+
+def row_by_row(X: Any, table: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Product of rows with a table, (rows, columns), each row summed by itself in the order of its columns.
+
+    So a row's code is the same in any batch. A dense (BLAS) product rounds differently for other batch sizes, and a bit
+    at its threshold flips.
+    """
+    return np.asarray(sparse.csr_array(X, dtype=np.float32) @ table)
+
+
+def sample_rows(X: Any, most: int, generator: np.random.RandomState) -> Any:
+    """So many rows at most, a random choice in their order."""
+    check_whole_number("max_rows", most, 1)
+    return X if X.shape[0] <= most else X[np.sort(generator.choice(X.shape[0], most, replace=False))]
 
 
 def _as_json(value: Any) -> Any:

@@ -27,8 +27,9 @@ class BernoulliVAE(NeuralHasher):
         Share of a document's words that the encoder does not see in a step.
     initial_scale : float, default=0.03
         Standard deviation of the first layer's weights at the start.
-    noise : bool, default=False
-        Add data-dependent noise to the code before the decoder, as NASH and the paper's unsupervised runs do.
+    noise : bool or float, default=False
+        Noise on the code before the decoder: True for a spread that depends on the document, as NASH-DN and the paper's
+        unsupervised runs have it, a number for a fixed spread.
     estimator : str, default="flip"
         Gradient estimator: arm, disarm, leave-one-out, flip, straight-through, gumbel-softmax or reinmax.
     kl_weight : float or (float, float), default=0.03
@@ -81,7 +82,7 @@ class BernoulliVAE(NeuralHasher):
         dropout: float = 0.0,
         word_dropout: float = 0.0,
         initial_scale: float = 0.03,
-        noise: bool = False,
+        noise: bool | float = False,
         estimator: str = "flip",
         kl_weight: float | tuple[float, float] = 0.03,
         prior: float | Sequence[float] = 0.5,
@@ -140,7 +141,7 @@ class BernoulliVAE(NeuralHasher):
         wanted = usual_neighbours(known.shape[0]) if self.n_neighbours is None else self.n_neighbours
         learn(self._find_neighbours(known, wanted, self.refinements, seed, learn), self.n_bits, "final")
 
-    def _depth_and_speed(self, n_features: int) -> tuple[tuple[int, ...], float]:
+    def _depth_and_speed(self, n_features: int, n_bits: int) -> tuple[tuple[int, ...], float]:
         return tuple(self.hidden), self.learning_rate
 
     def _learn(self, known: Any, looked_at: Any, neighbours: Neighbours, n_bits: int, seed: int, name: str) -> None:

@@ -21,12 +21,12 @@ from fewbits.checks import check_whole_number
 from fewbits.codes import Bits
 from fewbits.errors import DataError, MissingExtraError, ParameterError
 from fewbits.features.neighbours import latent_neighbours, neighbours_of_each
-from fewbits.hashers.base import Hasher
+from fewbits.hashers.base import Hasher, row_by_row
 
 if TYPE_CHECKING:
     from fewbits.learning.batches import Batches
-    from fewbits.learning.model import Model
-    from fewbits.learning.objective import Objective
+    from fewbits.learning.model import Networks
+    from fewbits.learning.training import Objective
 
 Neighbours = NDArray[np.int64] | None  # (documents, neighbours)
 CONSTANT_SHARE = 0.005  # a bit that is the same in all documents but so many says nothing
@@ -61,7 +61,7 @@ class NeuralHasher(Hasher):
     dropout: float
     word_dropout: float
     initial_scale: float
-    noise: bool
+    noise: bool | float
     estimator: str
     epochs: int | None
     batch_size: int
@@ -88,13 +88,18 @@ class NeuralHasher(Hasher):
     def _encode(self, X: Any) -> Bits:
         return (self._logits(X) >= 0).astype(np.uint8)  # p >= 1/2
 
+    @staticmethod
+    def _activation(values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """What stands between the encoder's layers."""
+        return np.maximum(values, 0)
+
     def _logits(self, X: Any) -> NDArray[np.float32]:
-        """Logits of rows; sparse products, because they sum each row by itself (see LinearHasher)."""
+        """Logits of rows."""
         (weights, bias), *later = self.encoder_layers_
-        x = sparse.csr_array(X, dtype=np.float32) @ weights + bias
+        x = row_by_row(X, weights) + bias
         for weights, bias in later:
-            x = sparse.csr_array(np.maximum(x, 0)) @ weights + bias
-        return np.asarray(x)
+            x = row_by_row(self._activation(x), weights) + bias
+        return x
 
     def _learnt_arrays(self) -> dict[str, NDArray[Any]]:
         arrays: dict[str, NDArray[Any]] = {
@@ -172,18 +177,12 @@ class NeuralHasher(Hasher):
         import torch
 
         from fewbits.learning.checkpoints import Checkpoint
-        from fewbits.learning.model import Model, Shape
         from fewbits.learning.training import Loop, Training
 
-        hidden, learning_rate = self._depth_and_speed(X.shape[1])
+        _, learning_rate = self._depth_and_speed(X.shape[1], n_bits)
         epochs = self.epochs or max(self.usual_epochs, -(-LEAST_STEPS // batches.steps))
-        shape = Shape(n_bits, hidden, self.dropout, self.word_dropout, self.initial_scale, self.noise)
-        model = Model(
-            shape,
-            torch.from_numpy(np.asarray(X.mean(axis=0), dtype=np.float32).ravel()),
-            None if labels is None else torch.from_numpy(np.asarray(labels.mean(axis=0), dtype=np.float32).ravel()),
-            torch.Generator().manual_seed(seed),
-        ).to(self.device)
+        generator = torch.Generator().manual_seed(seed)
+        model = self._networks(n_bits, X, labels, generator).to(self.device)
         loop = Loop(
             epochs=epochs,
             steps_per_epoch=batches.steps,
@@ -209,13 +208,24 @@ class NeuralHasher(Hasher):
             self.history_ = training.run(show)
         self._keep(model, X)
 
-    def _keep(self, model: Model, X: Any) -> None:
-        """Keep what a trained model has learnt as arrays, and look whether its bits are alive."""
+    def _networks(self, n_bits: int, X: Any, labels: Any, generator: Any) -> Networks:
+        """The networks to train."""
+        from fewbits.learning.model import Model, Shape
+
+        hidden, _ = self._depth_and_speed(X.shape[1], n_bits)
+        shape = Shape(n_bits, hidden, self.dropout, self.word_dropout, self.initial_scale, self.noise)
+        return Model(shape, mean_row(X), None if labels is None else mean_row(labels), generator)
+
+    def _keep(self, model: Networks, X: Any) -> None:
+        """Keep what trained networks have learnt as arrays, and look whether the bits are alive."""
         encoder = model.encoder
         layers = [(encoder.words, encoder.bias), *((layer.weight.T, layer.bias) for layer in encoder.layers)]
         self.encoder_layers_ = [(_array(weights), _array(bias)) for weights, bias in layers]
         self.decoder_embeddings_ = _array(model.decoder.embeddings)
         self.decoder_bias_ = _array(model.decoder.bias)
+        self._look_at_bits(X)
+
+    def _look_at_bits(self, X: Any) -> None:
         self.bit_balance_ = self._encode(X).mean(axis=0, dtype=float)
         constant = int((np.abs(self.bit_balance_ - 0.5) > 0.5 - CONSTANT_SHARE).sum())
         if constant and X.shape[0] * CONSTANT_SHARE >= 1:
@@ -227,7 +237,7 @@ class NeuralHasher(Hasher):
             )
 
     @abstractmethod
-    def _depth_and_speed(self, n_features: int) -> tuple[tuple[int, ...], float]:
+    def _depth_and_speed(self, n_features: int, n_bits: int) -> tuple[tuple[int, ...], float]:
         """Widths of the hidden layers and Adam's step size."""
 
     def _seed(self) -> int:
@@ -265,6 +275,13 @@ def held_out_rows(count: int, fraction: float, seed: int) -> tuple[NDArray[np.in
     order = np.random.default_rng(seed).permutation(count)
     cut = round(count * fraction)
     return np.sort(order[cut:]), np.sort(order[:cut])
+
+
+def mean_row(X: Any) -> Any:
+    """Mean of the rows as a tensor."""
+    import torch
+
+    return torch.from_numpy(np.asarray(X.mean(axis=0), dtype=np.float32).ravel())
 
 
 def _array(parameter: Any) -> NDArray[np.float32]:

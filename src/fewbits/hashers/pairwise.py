@@ -45,7 +45,7 @@ class PairwiseHasher(NeuralHasher):
     kl_weight : float or (float, float), default=0.0
         Weight lambda of the divergence from the prior.
     reconstruction_weight : float or None, default=None
-        Weight of the words; None for 0.1 where all documents have labels, else 1.
+        Weight of the words; None for 0.01 where all documents have labels, else 1.
     label_weight : float or (float, float), default=30.0
         Weight alpha of the classifier on the code, or its values at the start and at the end of training. A document
         with several labels has its target spread evenly over them.
@@ -65,7 +65,7 @@ class PairwiseHasher(NeuralHasher):
     epochs : int or None, default=None
         Passes over the documents; None for 25, or so many more that a small corpus makes 300 steps.
     learning_rate : float or None, default=None
-        Adam's step size; None for 0.03 with a linear encoder, and 0.003 with hidden layers.
+        Adam's step size; None for 0.085 / sqrt(n_bits) with a linear encoder, and 0.003 with hidden layers.
     batch_size, schedule, clip, validation_fraction, patience, checkpoint, callbacks, device :
         As for :class:`BernoulliVAE`.
     verbose, random_state :
@@ -85,9 +85,9 @@ class PairwiseHasher(NeuralHasher):
         *,
         hidden: Sequence[int] | None = None,
         dropout: float = 0.0,
-        word_dropout: float = 0.3,
+        word_dropout: float = 0.2,
         initial_scale: float = 0.1,
-        noise: bool = False,
+        noise: bool | float = False,
         estimator: str = "flip",
         kl_weight: float | tuple[float, float] = 0.0,
         prior: float | Sequence[float] = 0.5,
@@ -210,11 +210,13 @@ class PairwiseHasher(NeuralHasher):
     def _batch_options(self, seed: int) -> dict[str, Any]:
         return {"batch_size": self.batch_size, "seed": seed, "device": self.device}
 
-    def _depth_and_speed(self, n_features: int) -> tuple[tuple[int, ...], float]:
+    def _depth_and_speed(self, n_features: int, n_bits: int) -> tuple[tuple[int, ...], float]:
         hidden = self.hidden
         if hidden is None:
             hidden = () if n_features >= MANY_FEATURES else HIDDEN
-        return tuple(hidden), (0.003 if hidden else 0.03) if self.learning_rate is None else self.learning_rate
+        # the more bits take part in a score, the further it goes when all of them make a step
+        usual = 0.003 if hidden else 0.085 / n_bits**0.5
+        return tuple(hidden), usual if self.learning_rate is None else self.learning_rate
 
     def _prepare(self, X: Any) -> Any:
         need_torch()
@@ -228,7 +230,7 @@ class PairwiseHasher(NeuralHasher):
         from fewbits.learning.objective import Objective, Weights
         from fewbits.learning.pairs import PairLoss
 
-        usual = 0.1 if all_labelled else 1.0
+        usual = 0.01 if all_labelled else 1.0
         weights = Weights(
             reconstruction=usual if self.reconstruction_weight is None else self.reconstruction_weight,
             kl=as_range(self.kl_weight),

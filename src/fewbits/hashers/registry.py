@@ -5,25 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from fewbits.errors import ParameterError
 from fewbits.files import read_json, write_json
+from fewbits.hashers.anchor_graph import AnchorGraphHashing
 from fewbits.hashers.base import Hasher
 from fewbits.hashers.bernoulli import BernoulliVAE
+from fewbits.hashers.class_code import ClassCode
 from fewbits.hashers.hyperplanes import RandomHyperplanes
 from fewbits.hashers.itq import ITQ
+from fewbits.hashers.kernel import KernelSupervisedHashing
 from fewbits.hashers.pairwise import PairwiseHasher
+from fewbits.hashers.self_taught import SelfTaughtHashing
+from fewbits.hashers.semi_supervised import SemiSupervisedHashing
+from fewbits.hashers.spectral import SpectralHashing
+from fewbits.hashers.stacked_rbm import StackedRBM
+from fewbits.hashers.topics import TagTopicHashing
+from fewbits.hashers.vdsh import VDSH
 
 
 @dataclass(frozen=True)
 class Method:
-    """A hasher with its name in the tables, whether it looks at labels, and parameters other than the defaults."""
+    """A hasher with its name in the tables, which labels it sees, its source, and its parameters."""
 
     name: str
     title: str
     hasher: type[Hasher]
-    setting: Literal["unsupervised", "supervised"]
+    setting: Literal["unsupervised", "semi-supervised", "supervised"]  # labels: none, of a sample, all
+    reference: str
     preset: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -52,16 +62,43 @@ PSH = {
     "pair_distance": "sampled",
 }
 
+# NASH: the same networks and weights as ARM-DVAE, so that what differs is the gradient, straight-through, and the noise;
+# learning rate as in its own paper. NASH-N: a fixed spread, which that paper does not tell.
+NASH = {**ARM_DVAE, "estimator": "straight-through", "noise": False, "learning_rate": 1e-3}
+NASH_DN_S = {**PSH, "estimator": "straight-through", "noise": True, "pair_weight": 0.0, "learning_rate": 1e-3}
+
+UNSUPERVISED: Final = "unsupervised"
+SEMI_SUPERVISED: Final = "semi-supervised"
+SUPERVISED: Final = "supervised"
+PSH_PAPER = "Zamani Dadaneh et al., UAI 2020"
+NASH_PAPER = "Shen et al., ACL 2018"
+VDSH_PAPER = "Chaidaroon and Fang, SIGIR 2017"
+
 METHODS = {
     method.name: method
     for method in (
-        Method("lsh", "LSH", RandomHyperplanes, "unsupervised"),
-        Method("itq", "ITQ", ITQ, "unsupervised"),
-        Method("arm-dvae", "ARM-DVAE", BernoulliVAE, "unsupervised", ARM_DVAE),
-        Method("bernoulli-vae", "BernoulliVAE (ours)", BernoulliVAE, "unsupervised"),
-        Method("psh-gs", "PSH-GS", PairwiseHasher, "supervised", {**PSH, "estimator": "gumbel-softmax"}),
-        Method("psh-arm", "PSH-ARM", PairwiseHasher, "supervised", {**PSH, "estimator": "arm"}),
-        Method("pairwise", "PairwiseHasher (ours)", PairwiseHasher, "supervised"),
+        Method("lsh", "LSH", RandomHyperplanes, UNSUPERVISED, "Charikar, STOC 2002"),
+        Method("s-rbm", "S-RBM", StackedRBM, UNSUPERVISED, "Salakhutdinov and Hinton, IJAR 2009"),
+        Method("sph", "SpH", SpectralHashing, UNSUPERVISED, "Weiss et al., NeurIPS 2008"),
+        Method("sth", "STH", SelfTaughtHashing, UNSUPERVISED, "Zhang et al., SIGIR 2010"),
+        Method("agh", "AGH", AnchorGraphHashing, UNSUPERVISED, "Liu et al., ICML 2011"),
+        Method("itq", "ITQ", ITQ, UNSUPERVISED, "Gong et al., TPAMI 2013"),
+        Method("vdsh", "VDSH", VDSH, UNSUPERVISED, VDSH_PAPER),
+        Method("nash", "NASH", BernoulliVAE, UNSUPERVISED, NASH_PAPER, NASH),
+        Method("nash-n", "NASH-N", BernoulliVAE, UNSUPERVISED, NASH_PAPER, {**NASH, "noise": 0.1}),
+        Method("nash-dn", "NASH-DN", BernoulliVAE, UNSUPERVISED, NASH_PAPER, {**NASH, "noise": True}),
+        Method("arm-dvae", "ARM-DVAE", BernoulliVAE, UNSUPERVISED, PSH_PAPER, ARM_DVAE),
+        Method("bernoulli-vae", "BernoulliVAE (ours)", BernoulliVAE, UNSUPERVISED, "fewbits, docs/defaults.md"),
+        Method("ssh", "SSH", SemiSupervisedHashing, SEMI_SUPERVISED, "Wang et al., TPAMI 2012"),
+        Method("ksh", "KSH", KernelSupervisedHashing, SEMI_SUPERVISED, "Liu et al., CVPR 2012"),
+        Method("shttm", "SHTTM", TagTopicHashing, SUPERVISED, "Wang et al., SIGIR 2013"),
+        Method("vdsh-s", "VDSH-S", VDSH, SUPERVISED, VDSH_PAPER, {"supervision": "shared"}),
+        Method("vdsh-sp", "VDSH-SP", VDSH, SUPERVISED, VDSH_PAPER, {"supervision": "private"}),
+        Method("nash-dn-s", "NASH-DN-S", PairwiseHasher, SUPERVISED, NASH_PAPER, NASH_DN_S),
+        Method("psh-gs", "PSH-GS", PairwiseHasher, SUPERVISED, PSH_PAPER, {**PSH, "estimator": "gumbel-softmax"}),
+        Method("psh-arm", "PSH-ARM", PairwiseHasher, SUPERVISED, PSH_PAPER, {**PSH, "estimator": "arm"}),
+        Method("class-code", "Class code", ClassCode, SUPERVISED, "Cortes and Vapnik, Machine Learning 1995"),
+        Method("pairwise", "PairwiseHasher (ours)", PairwiseHasher, SUPERVISED, "fewbits, docs/defaults.md"),
     )
 }
 HASHERS = {method.hasher.__name__: method.hasher for method in METHODS.values()}

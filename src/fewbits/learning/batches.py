@@ -29,15 +29,14 @@ class Words:
         self.neighbours = neighbours  # (documents, neighbours)
         self.weight = weight if neighbours is not None else 0.0
 
-    @property
-    def are_own(self) -> bool:
-        """Whether the document's own words are all there is to explain."""
-        return not self.weight
+    def are_own_of(self, X: Any) -> bool:
+        """Whether these documents' own words, as they are, are all there is to explain."""
+        return not self.weight and self.X is X
 
     def __call__(self, rows: Rows, generator: np.random.Generator) -> Any:
         """Target rows (CSR), made for one batch at a time: all of them together would be many times the corpus."""
         own = self.X[rows]
-        if self.neighbours is None or self.are_own:
+        if self.neighbours is None or not self.weight:
             return own
         known = self.neighbours[rows]
         places = generator.integers(0, known.shape[1], (len(rows), NEIGHBOURS_DRAWN))
@@ -87,7 +86,7 @@ class Batches:
         bags = self._bags(self.X[rows])
         return Batch(
             rows=bags,
-            words=bags if self.words.are_own else self._bags(self.words(rows, generator)),
+            words=bags if self.words.are_own_of(self.X) else self._bags(self.words(rows, generator)),
             labels=None if self.labels is None else self._bags(self.label_shares[rows]),
             signs=self._signs(rows),
         )

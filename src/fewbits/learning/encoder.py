@@ -16,7 +16,7 @@ CAN_MULTIPLY_SPARSE: bool = torch.backends.mkl.is_available()  # type: ignore[no
 
 
 class Encoder(nn.Module):
-    """Fully connected layers with ReLU on sparse input; with no hidden layer the logits are linear in the words."""
+    """Fully connected layers on sparse input; with no hidden layer the logits are linear in the words."""
 
     def __init__(
         self,
@@ -27,10 +27,12 @@ class Encoder(nn.Module):
         dropout: float = 0.0,
         word_dropout: float = 0.0,
         initial_scale: float = 0.1,
+        activation: Callable[[Tensor], Tensor] = torch.relu,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
         widths = [*hidden, n_bits]
+        self.activation = activation
         self.dropout = dropout
         self.word_dropout = word_dropout
         # Rows have length 1, so Glorot's scale would leave the first layer's values near 0.01 and training would crawl.
@@ -47,7 +49,7 @@ class Encoder(nn.Module):
             values = _drop(values, self.word_dropout, generator)
         x = self._first_layer(rows, values) + self.bias
         for number, layer in enumerate(self.layers, 1):
-            x = torch.relu(x)
+            x = self.activation(x)
             if self.training and self.dropout and number == len(self.layers):
                 x = _drop(x, self.dropout, generator)
             x = layer(x)

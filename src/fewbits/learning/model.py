@@ -22,11 +22,26 @@ class Shape:
     dropout: float = 0.0
     word_dropout: float = 0.0
     initial_scale: float = 0.03
-    noise: bool = False
+    noise: bool | float = False  # True for data-dependent noise; a number for its fixed spread
 
 
-class Model(nn.Module):
-    """Encoder, decoder, and where there are labels a classifier; all start from one generator."""
+class Networks(nn.Module):
+    """What a training asks of networks: an encoder, a decoder, and where there are labels a classifier."""
+
+    encoder: Encoder
+    decoder: SoftmaxReadout
+    classifier: SoftmaxReadout | None
+
+    def clear_gradients(self) -> None:
+        """Forget the gradients of the last step."""
+        for parameter in self.parameters():
+            if parameter is not self.encoder.words or not CAN_MULTIPLY_SPARSE:
+                parameter.grad = None
+        self.encoder.gradient_is_old = True
+
+
+class Model(Networks):
+    """A Bernoulli variational auto-encoder; all starts from one generator."""
 
     def __init__(
         self, shape: Shape, mean_row: Tensor, mean_labels: Tensor | None, generator: torch.Generator | None = None
@@ -42,31 +57,27 @@ class Model(nn.Module):
             generator=generator,
         )
         # The biases start as if every document were the mean one: the codes need not learn what all have in common.
-        self.decoder = SoftmaxReadout(shape.n_bits, _log(mean_row), generator=generator)
+        self.decoder = SoftmaxReadout(shape.n_bits, log_of_mean(mean_row), generator=generator)
         self.classifier = None
         if mean_labels is not None:
-            self.classifier = SoftmaxReadout(shape.n_bits, _log(mean_labels), generator=generator)
-        self.noise_scale = nn.Linear(shape.n_bits, shape.n_bits) if shape.noise else None
+            self.classifier = SoftmaxReadout(shape.n_bits, log_of_mean(mean_labels), generator=generator)
+        self.fixed_noise = 0.0 if isinstance(shape.noise, bool) else float(shape.noise)
+        self.noise_scale = nn.Linear(shape.n_bits, shape.n_bits) if shape.noise is True else None
         if self.noise_scale is not None:
             nn.init.zeros_(self.noise_scale.weight)
             nn.init.constant_(self.noise_scale.bias, -2.0)  # a standard deviation near 0.13 to begin with
 
     def noise(self, logits: Tensor, generator: torch.Generator | None) -> Tensor | None:
-        """Data-dependent noise on the code before the decoder, sigma(x) eps, as NASH has it; None where not wanted.
+        """Noise on the code before the decoder, sigma eps, as NASH has it; None where not wanted.
 
-        sigma is a linear map of the logits through softplus; its own gradient is the pathwise one.
+        sigma is a number, or a linear map of the logits through softplus; its own gradient is the pathwise one.
         """
-        if self.noise_scale is None or not self.training:
+        if not self.training or (self.noise_scale is None and not self.fixed_noise):
             return None
-        spread = nn.functional.softplus(self.noise_scale(logits))  # (documents, bits)
+        spread = torch.tensor(self.fixed_noise, device=logits.device)
+        if self.noise_scale is not None:
+            spread = nn.functional.softplus(self.noise_scale(logits))  # (documents, bits)
         return spread * torch.randn(logits.shape, generator=generator, device=logits.device)
-
-    def clear_gradients(self) -> None:
-        """Forget the gradients of the last step."""
-        for parameter in self.parameters():
-            if parameter is not self.encoder.words or not CAN_MULTIPLY_SPARSE:
-                parameter.grad = None
-        self.encoder.gradient_is_old = True
 
     def logits(self, rows: Bags, generator: torch.Generator | None = None) -> Tensor:
         """Logits psi of a batch (documents, bits)."""
@@ -74,5 +85,6 @@ class Model(nn.Module):
         return output
 
 
-def _log(mean: Tensor) -> Tensor:
+def log_of_mean(mean: Tensor) -> Tensor:
+    """Biases with which every document is taken for the mean one."""
     return torch.log(mean + 1e-6)

@@ -83,6 +83,10 @@ class Objective:
         self.pair_loss = pair_loss or PairLoss()
         self.sample_pairs = sample_pairs
 
+    def begin_epoch(self, epoch: int) -> None:
+        """Follow the estimator's own schedule."""
+        self.estimator.begin_epoch(epoch)
+
     def __call__(
         self, model: Model, batch: Batch, done: float, generator: torch.Generator | None
     ) -> tuple[Tensor, dict[str, float]]:

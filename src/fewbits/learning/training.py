@@ -6,20 +6,32 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from fewbits.learning.checkpoints import Checkpoint
 from fewbits.learning.memory import freed_blocks_kept
-from fewbits.learning.model import Model
-from fewbits.learning.objective import Batch, Objective
+from fewbits.learning.model import Networks
+from fewbits.learning.objective import Batch
 from fewbits.learning.schedules import learning_rate_schedule
 
 EpochRecord = dict[str, float]
 Batches = Callable[[int], Iterable[Batch]]
 HELD_OUT_SEED = 20_20  # the same codes are drawn for the held-out part after every epoch
+
+
+class Objective(Protocol):
+    """What a training makes small."""
+
+    def __call__(
+        self, model: Any, batch: Batch, done: float, generator: torch.Generator | None
+    ) -> tuple[Tensor, dict[str, float]]:
+        """Loss of a batch when a share of training is ``done``, and its terms for the history."""
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Follow schedules that go by epochs."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +67,7 @@ class Training:
 
     def __init__(
         self,
-        model: Model,
+        model: Networks,
         objective: Objective,
         batches: Batches,
         loop: Loop,
@@ -100,7 +112,7 @@ class Training:
 
     def _run_epoch(self, epoch: int) -> EpochRecord:
         generator = torch.Generator(self._device).manual_seed(self.loop.seed * 1_000_003 + epoch)
-        self.objective.estimator.begin_epoch(epoch)
+        self.objective.begin_epoch(epoch)
         self.model.train()
         sums: defaultdict[str, float] = defaultdict(float)
         steps = self.loop.steps_per_epoch

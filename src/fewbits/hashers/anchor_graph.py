@@ -1,0 +1,92 @@
+"""Hashing with anchor graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.utils import check_random_state
+
+from fewbits.checks import check_whole_number
+from fewbits.codes import Bits
+from fewbits.hashers.base import Hasher
+from fewbits.hashers.distances import squared_distances
+
+
+class AnchorGraphHashing(Hasher):
+    """Smooth functions on a graph in which documents are neighbours by way of a few anchors (AGH, one layer).
+
+    Z (documents, anchors) holds each document's Gaussian weights on its nearest anchors, summing to 1; documents are
+    as near as Z L^-1 Z' says, L the anchors' column sums. Its eigenvectors come from a small anchors x anchors
+    matrix, and a new document's value on them is its own row of Z times a table, so all documents, training ones
+    included, are encoded alike. The eigenvector of eigenvalue 1, which is constant, is left out.
+
+    Parameters
+    ----------
+    n_bits : int, default=64
+        Length of the code. A bit for which the graph has no eigenvector is always 0.
+    n_anchors : int, default=500
+        Centres of k-means; never fewer than two more than bits, nor more than documents.
+    n_nearest : int, default=5
+        Anchors that a document has weights on.
+    random_state : int, RandomState instance or None, default=None
+        Starts k-means.
+
+    References
+    ----------
+    W. Liu, J. Wang, S. Kumar, S. Chang. Hashing with graphs. ICML 2011.
+    """
+
+    anchors_: NDArray[np.float32]  # (anchors, features)
+    bandwidth_: NDArray[np.float32]  # (1,)
+    weights_: NDArray[np.float32]  # (anchors, bits)
+    offsets_: NDArray[np.float32]  # (bits,)
+
+    def __init__(self, n_bits: int = 64, *, n_anchors: int = 500, n_nearest: int = 5, random_state: Any = None) -> None:
+        super().__init__(n_bits, random_state=random_state)
+        self.n_anchors = n_anchors
+        self.n_nearest = n_nearest
+
+    def _fit(self, X: Any, y: Any) -> None:
+        check_whole_number("n_anchors", self.n_anchors, 1)
+        check_whole_number("n_nearest", self.n_nearest, 1)
+        generator = check_random_state(self.random_state)
+        count = min(max(self.n_anchors, self.n_bits + 2), X.shape[0])
+        means = MiniBatchKMeans(count, n_init=1, batch_size=2048, random_state=generator).fit(X)
+        self.anchors_ = means.cluster_centers_.astype(np.float32)
+        distances = np.sort(squared_distances(X, self.anchors_), axis=1)
+        self.bandwidth_ = distances[:, : self.n_nearest].max(axis=1).mean(keepdims=True) + np.float32(1e-12)
+        z = self._weights_on_anchors(X)  # Z
+        sums = np.asarray(z.sum(axis=0)).ravel()  # L
+        scale = 1 / np.sqrt(np.where(sums > 0, sums, 1))
+        small = (z.T @ z).toarray() * np.outer(scale, scale)
+        values, vectors = np.linalg.eigh(small.astype(np.float64))
+        kept = np.flatnonzero((values > 1e-9) & (values < 1 - 1e-6))[::-1][: self.n_bits]  # without the constant
+        self.weights_ = np.zeros((count, self.n_bits), dtype=np.float32)
+        self.weights_[:, : len(kept)] = scale[:, None] * vectors[:, kept] / np.sqrt(values[kept])
+        self.offsets_ = np.zeros(self.n_bits, dtype=np.float32)
+        self.offsets_[len(kept) :] = 1
+
+    def _weights_on_anchors(self, X: Any) -> Any:
+        distances = squared_distances(X, self.anchors_)
+        k = min(self.n_nearest, distances.shape[1])
+        nearest = np.sort(np.argsort(distances, axis=1, kind="stable")[:, :k], axis=1)
+        chosen = np.take_along_axis(distances, nearest, axis=1)
+        weights = np.exp((chosen.min(axis=1, keepdims=True) - chosen) / self.bandwidth_)
+        weights /= weights.sum(axis=1, keepdims=True)
+        starts = np.arange(0, nearest.size + 1, k)
+        return sparse.csr_array((weights.ravel(), nearest.ravel(), starts), shape=distances.shape)
+
+    def _encode(self, X: Any) -> Bits:
+        return (self._weights_on_anchors(X) @ self.weights_ >= self.offsets_).astype(np.uint8)
+
+    def _learnt_arrays(self) -> dict[str, NDArray[Any]]:
+        names = ("anchors", "bandwidth", "weights", "offsets")
+        return {name: getattr(self, f"{name}_") for name in names}
+
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        for name, values in arrays.items():
+            setattr(self, f"{name}_", values)
