@@ -20,14 +20,24 @@ from fewbits.hashers.neural import NeuralHasher
 from fewbits.hashers.registry import METHODS, make_hasher, read_hasher, write_hasher
 
 ALL = pytest.mark.parametrize("name", METHODS)
-QUICK = {"epochs": 2}  # enough to see whether a neural method keeps the contract
+# enough to see whether a method keeps the contract
+QUICK: dict[str, dict[str, Any]] = {
+    "s-rbm": {"epochs": 2, "pretraining_epochs": 1, "hidden": (20, 20)},
+    "ksh": {"n_steps": 20},
+    "shttm": {"n_turns": 2, "topic_passes": 1},
+}
+DETERMINED = ("sph", "sth", "ssh", "ksh")  # nothing is drawn from so few documents
 pytestmark = pytest.mark.filterwarnings("ignore::fewbits.hashers.neural.ConstantBitsWarning")
 
 
 def quick(name: str, n_bits: Any, random_state: Any = None, **parameters: Any) -> Hasher:
     """Make a hasher that learns in a moment."""
+    return make_hasher(name, n_bits, random_state, **quick_parameters(name), **parameters)
+
+
+def quick_parameters(name: str) -> dict[str, Any]:
     is_neural = issubclass(METHODS[name].hasher, NeuralHasher)
-    return make_hasher(name, n_bits, random_state, **(QUICK if is_neural else {}), **parameters)
+    return QUICK.get(name, {"epochs": 2} if is_neural else {})
 
 
 def some_labels(count: int = 200) -> Any:
@@ -80,7 +90,7 @@ def test_the_same_seed_gives_the_same_codes_and_another_seed_others(name: str) -
     rows = some_rows()
     first, again, other = (quick(name, 32, seed).fit(rows, some_labels()).transform(rows) for seed in (1, 1, 2))
     assert np.array_equal(first, again)
-    assert not np.array_equal(first, other)
+    assert np.array_equal(first, other) == (name in DETERMINED)
 
 
 @ALL
@@ -107,14 +117,12 @@ def test_a_tall_table_of_many_words_is_never_made_dense(name: str) -> None:
     script = f"""
 import resource, numpy as np
 from scipy import sparse
-from fewbits.hashers.neural import NeuralHasher
 from fewbits.hashers.registry import make_hasher
 import torch
 table = sparse.random_array((5_000, 50_000), density=0.001, rng=np.random.default_rng(0))
 rows = sparse.csr_array(table, dtype=np.float32)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-parameters = {(quick(name, 8).get_params().get("epochs") and {"epochs": 1}) or {}}
-make_hasher("{name}", 32, 0, **parameters).fit(rows, np.arange(5_000) % 3).transform(rows)
+make_hasher("{name}", 32, 0, **{quick_parameters(name)}).fit(rows, np.arange(5_000) % 3).transform(rows)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
 """
     output = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout

@@ -112,14 +112,15 @@ def _learn_bits(
     """Weights (anchors, bits), and how much of the similarity the bits explain, bit by bit."""
     rest = n_bits * signs  # R: what is still to be explained (labelled, labelled)
     wanted = float((rest.astype(np.float64) ** 2).sum())
-    right = kernel.T @ kernel
-    right += RIDGE * max(float(np.trace(right)) / len(right), 1e-12) * np.eye(len(right), dtype=right.dtype)
+    exact = kernel.astype(np.float64)  # the smallest eigenvalues of the right-hand matrix are lost in 32 bits
+    right = exact.T @ exact
+    right += RIDGE * max(float(np.trace(right)) / len(right), 1e-12) * np.eye(len(right))
     weights = np.zeros((kernel.shape[1], n_bits), dtype=np.float32)
     explained = np.zeros(n_bits)
     last = len(right) - 1
     for bit in range(n_bits):
         left = kernel.T @ (rest @ kernel)
-        _, vectors = eigh((left + left.T) / 2, right, subset_by_index=[last, last])
+        _, vectors = eigh((left + left.T).astype(np.float64) / 2, right, subset_by_index=[last, last])
         start = vectors[:, 0] * np.sqrt(len(kernel))
         weights[:, bit] = _climb(kernel, rest, start.astype(np.float32), n_steps)
         h = _signs(kernel @ weights[:, bit])

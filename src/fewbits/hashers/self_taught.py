@@ -8,13 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state
 
 from fewbits.checks import check_whole_number
 from fewbits.features.neighbours import nearest_by_cosine
 from fewbits.hashers.base import LinearHasher, sample_rows
+
+FEW = 500  # documents for which a dense solver is as fast
+TOLERANCE = 1e-6  # of the eigenvalues: the vectors are only cut at their medians
 
 
 class SelfTaughtHashing(LinearHasher):
@@ -108,9 +111,13 @@ def smooth_vectors(graph: Any, count: int, generator: np.random.RandomState) -> 
         along = null @ (null.T @ vector)
         return np.asarray(normal @ vector - 2 * along)
 
-    if size <= max(3 * wanted, 50):  # too few for an iterative solver
+    if size <= max(3 * wanted, FEW):
         values, vectors = np.linalg.eigh(normal.toarray() - 2 * (null @ null.T).toarray())
         return np.asarray(vectors[:, np.argsort(-values, kind="stable")[:wanted]])
     operator = LinearOperator((size, size), matvec=apply, dtype=np.float64)
-    values, vectors = eigsh(operator, wanted, which="LA", v0=generator.standard_normal(size))
+    start = generator.standard_normal(size)
+    try:
+        values, vectors = eigsh(operator, wanted, which="LA", v0=start, ncv=4 * wanted + 20, tol=TOLERANCE)
+    except ArpackNoConvergence as error:  # a graph of many equal parts: what has been found is what there is
+        values, vectors = error.eigenvalues, error.eigenvectors
     return np.asarray(vectors[:, np.argsort(-values, kind="stable")])

@@ -31,14 +31,16 @@ class TagTopicHashing(LinearHasher):
     ----------
     n_bits : int, default=64
         Length of the code, and number of topics.
-    topic_weight : float, default=0.1
+    topic_weight : float, default=0.003
         Weight gamma of the topics beside the tags.
     tag_ridge : float, default=0.1
         Weight alpha that keeps the tags' factors small.
     absent : float, default=0.1
         Confidence in a tag that is not there.
-    word_ridge : float, default=0.1
+    word_ridge : float, default=3.0
         Ridge of the map from words to codes.
+    document_scale : float, default=10.0
+        What rows are multiplied by to stand for counts: rows of length 1 are too short a text to tell topics apart.
     n_turns : int, default=10
         Turns of factors and codes.
     topic_passes : int, default=5
@@ -57,10 +59,11 @@ class TagTopicHashing(LinearHasher):
         self,
         n_bits: int = 64,
         *,
-        topic_weight: float = 0.1,
+        topic_weight: float = 0.003,
         tag_ridge: float = 0.1,
         absent: float = 0.1,
-        word_ridge: float = 0.1,
+        word_ridge: float = 3.0,
+        document_scale: float = 10.0,
         n_turns: int = 10,
         topic_passes: int = 5,
         max_rows: int = 20_000,
@@ -71,6 +74,7 @@ class TagTopicHashing(LinearHasher):
         self.tag_ridge = tag_ridge
         self.absent = absent
         self.word_ridge = word_ridge
+        self.document_scale = document_scale
         self.n_turns = n_turns
         self.topic_passes = topic_passes
         self.max_rows = max_rows
@@ -91,14 +95,15 @@ class TagTopicHashing(LinearHasher):
 
     def _topics(self, rows: Any, generator: np.random.RandomState) -> NDArray[np.float64]:
         """Shares of the topics (documents, bits), each topic with mean 0 and variance 1."""
+        counts = rows * rows.dtype.type(self.document_scale)
         model = LatentDirichletAllocation(
             self.n_bits,
             learning_method="online",
             max_iter=self.topic_passes,
             batch_size=512,
             random_state=generator,
-        ).fit(sample_rows(rows, self.max_rows, generator))
-        shares = model.transform(rows)
+        ).fit(sample_rows(counts, self.max_rows, generator))
+        shares = model.transform(counts)
         spread = shares.std(axis=0)
         return np.asarray((shares - shares.mean(axis=0)) / np.where(spread > 0, spread, 1))
 
