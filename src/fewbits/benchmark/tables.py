@@ -61,7 +61,7 @@ def _table(metric: str, title: str, results: list[Result]) -> str:
     rows = []
     for method in _methods(results):
         of_method = [result for result in results if result.method == method]
-        differences = {result.file_name: _difference(result) for result in of_method}
+        differences = {result.file_name: difference_from_own(result) for result in of_method}
         for difference in sorted(set(differences.values())):
             chosen = [result for result in of_method if differences[result.file_name] == difference]
             name = METHODS[method].title + (f", {difference}" if difference else "")
@@ -69,7 +69,7 @@ def _table(metric: str, title: str, results: list[Result]) -> str:
     return markdown([title, *(f"{bits} bits" for bits in lengths)], rows)
 
 
-def _difference(result: Result) -> str:
+def difference_from_own(result: Result) -> str:
     """Parameters of a run that are not the method's own."""
     own = json.loads(json.dumps(make_hasher(result.method, result.bits).get_params(), default=str))
     changed = {name: value for name, value in result.parameters.items() if value != own.get(name)}

@@ -30,6 +30,7 @@ for command in (
     measuring.data,
     measuring.evaluate,
     measuring.tune,
+    measuring.methods,
     measuring.results,
 ):
     app.command()(command)

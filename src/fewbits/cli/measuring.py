@@ -11,6 +11,7 @@ import typer
 
 from fewbits.benchmark.describe import describe
 from fewbits.benchmark.estimators import compare_estimators, render_estimators, save_facts
+from fewbits.benchmark.published import render_comparison
 from fewbits.benchmark.results import load_results
 from fewbits.benchmark.run import evaluate as run
 from fewbits.benchmark.run import planned_file_name
@@ -29,7 +30,7 @@ from fewbits.cli.options import AsJson
 from fewbits.cli.output import err, print_json, print_table, watch
 from fewbits.datasets import load_dataset
 from fewbits.errors import MissingFileError, ParameterError
-from fewbits.hashers.registry import find_method, make_hasher
+from fewbits.hashers.registry import METHODS, find_method, make_hasher
 
 bench = typer.Typer(help="Benchmarks that are not about retrieval.", rich_markup_mode=None)
 PROTOCOL_SETS = ["ng20", "reuters", "tmc", "arxiv"]
@@ -225,12 +226,34 @@ def bench_supervision(
         print_json(fact)
 
 
-def results(folder: Folder = Path("results"), part: Part = "test") -> None:
+def results(
+    folder: Folder = Path("results"),
+    part: Part = "test",
+    published: Annotated[
+        bool, typer.Option("--published", help="Beside the published figures, with verdicts.")
+    ] = False,
+) -> None:
     """Print the tables of all results as Markdown.
 
     Example: fewbits results > docs/results.md
     """
-    print(render(load_results(folder), part), end="")
+    found = load_results(folder)
+    print(render_comparison(found) if published else render(found, part), end="")
+
+
+def methods(as_json: AsJson = False) -> None:
+    """List the methods by the names that commands and result files carry.
+
+    Example: fewbits methods --json
+    """
+    if as_json:
+        for method in METHODS.values():
+            facts = {"name": method.name, "title": method.title, "setting": method.setting}
+            how = {"reference": method.reference, "hasher": method.hasher.__name__, "parameters": dict(method.preset)}
+            print_json({**facts, **how})
+        return
+    rows = [[method.name, method.setting, method.title, method.reference] for method in METHODS.values()]
+    print_table(["method", "labels", "in tables", "reference"], rows)
 
 
 def _parameter(text: str) -> tuple[str, Any]:

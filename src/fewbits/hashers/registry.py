@@ -62,7 +62,7 @@ PSH = {
     "pair_distance": "sampled",
 }
 
-# NASH: the same networks and weights as ARM-DVAE, so that what differs is the gradient, straight-through, and the noise;
+# NASH: networks and weights of ARM-DVAE, so that what differs is the gradient, straight-through, and the noise;
 # learning rate as in its own paper. NASH-N: a fixed spread, which that paper does not tell.
 NASH = {**ARM_DVAE, "estimator": "straight-through", "noise": False, "learning_rate": 1e-3, "epochs": 30}
 NASH_DN_S = {

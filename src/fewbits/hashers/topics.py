@@ -50,10 +50,17 @@ class TagTopicHashing(LinearHasher):
     random_state : int, RandomState instance or None, default=None
         Chooses the documents and starts topics and factors.
 
+    Attributes
+    ----------
+    topics_ : array of shape (n_bits, features)
+        Share of each word in each topic.
+
     References
     ----------
     Q. Wang, D. Zhang, L. Si. Semantic hashing using tags and topic modeling. SIGIR 2013.
     """
+
+    topics_: NDArray[np.float32]
 
     def __init__(
         self,
@@ -103,6 +110,7 @@ class TagTopicHashing(LinearHasher):
             batch_size=512,
             random_state=generator,
         ).fit(sample_rows(counts, self.max_rows, generator))
+        self.topics_ = (model.components_ / model.components_.sum(axis=1, keepdims=True)).astype(np.float32)
         shares = model.transform(counts)
         spread = shares.std(axis=0)
         return np.asarray((shares - shares.mean(axis=0)) / np.where(spread > 0, spread, 1))
@@ -138,6 +146,13 @@ class TagTopicHashing(LinearHasher):
             left = everyone + (1 - self.absent) * having.T @ having + self.tag_ridge * np.eye(codes.shape[1])
             factors[:, tag] = np.linalg.solve(left, sums[patterns[:, tag]].sum(axis=0))
         return factors
+
+    def _learnt_arrays(self) -> dict[str, NDArray[Any]]:
+        return {**super()._learnt_arrays(), "topics": self.topics_}
+
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        super()._restore(arrays)
+        self.topics_ = arrays["topics"]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
