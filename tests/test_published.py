@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from fewbits.benchmark.published import published_figures, published_precision, render_comparison, verdict
+from fewbits.benchmark.results import Result, load_results
+from fewbits.cli import app
+from fewbits.hashers.registry import METHODS, make_hasher
+
+ROOT = Path(__file__).parent.parent
+
+
+def result(method: str, bits: int, precision: float, **parameters: Any) -> Result:
+    used = {**make_hasher(method, bits).get_params(), **parameters}
+    for name in ("n_bits", "random_state", "callbacks", "checkpoint", "device", "verbose"):
+        used.pop(name, None)
+    metrics = {"precision_at_100": precision, "random_floor": 0.05}
+    return Result(method, "ng20", bits, 0, "test", used, metrics, {}, 1.0, {}, "f" * 64)
+
+
+def test_every_published_figure_has_a_source_and_a_value_between_0_and_1() -> None:
+    figures = published_figures()
+    assert all(figure["source"] and 0 < figure["value"] < 1 for figure in figures)
+    assert {figure["dataset"] for figure in figures} == {"reuters", "ng20", "tmc", "rcv1"}
+
+
+def test_every_method_of_the_papers_tables_is_in_the_registry_with_all_its_lengths() -> None:
+    in_tables = {figure["method"] for figure in published_figures() if figure["source"].startswith("PSH")}
+    assert in_tables <= {method.title for method in METHODS.values()}
+    lengths = published_precision()
+    for dataset in ("reuters", "ng20", "tmc"):
+        for name in ("lsh", "s-rbm", "sph", "sth", "vdsh", "nash", "arm-dvae", "ksh", "shttm", "vdsh-s", "psh-arm"):
+            assert set(lengths[name, dataset]) == {8, 16, 32, 64, 128}
+
+
+@pytest.mark.parametrize(
+    ("ours", "said"),
+    [({8: 0.5, 16: 0.6}, "agrees"), ({8: 0.6, 16: 0.6}, "better"), ({8: 0.4, 16: 0.5}, "worse"), ({}, "not published")],
+)
+def test_the_verdict_goes_by_the_mean_difference_over_the_lengths_that_both_have(
+    ours: dict[int, float], said: str
+) -> None:
+    assert verdict(ours, {8: 0.51, 16: 0.58, 32: 0.9})[0].startswith(said)
+
+
+def test_a_row_that_is_far_worse_has_its_reason_below_and_a_variant_is_no_row() -> None:
+    table = render_comparison([result("sph", 32, 0.2), result("itq", 32, 0.5, n_iterations=3)])
+    assert "| SpH | 0.200 | worse (-0.171) |" in table
+    assert "| published | 0.371 |  |" in table
+    assert "- SpH: " in table
+    assert "ITQ" not in table
+
+
+def test_the_committed_comparison_is_what_the_committed_results_give() -> None:
+    assert (ROOT / "docs" / "comparison.md").read_text() == render_comparison(load_results(ROOT / "results"))
+
+
+def test_the_methods_are_listed_with_setting_and_reference() -> None:
+    lines = CliRunner().invoke(app, ["methods", "--json"]).output.splitlines()
+    listed = [json.loads(line) for line in lines]
+    assert [method["name"] for method in listed] == list(METHODS)
+    assert {method["setting"] for method in listed} == {"unsupervised", "semi-supervised", "supervised"}
+    assert all(method["reference"] for method in listed)
+    assert "psh-arm" in CliRunner().invoke(app, ["methods"]).output
