@@ -33,6 +33,9 @@ bench: $(VENV)/.dev
 		--seed 0 --seed 1 --seed 2 --seed 3 --seed 4
 	$(BIN)/fewbits evaluate --save --missing --method bernoulli-vae --method pairwise --method arm-dvae \
 		--method psh-gs --method psh-arm $(SETS) --seed 0 --seed 1 --seed 2
+	$(BIN)/fewbits evaluate --save --missing --method s-rbm --method sph --method sth --method agh --method vdsh \
+		--method nash --method nash-n --method nash-dn --method ssh --method ksh --method shttm --method vdsh-s \
+		--method vdsh-sp --method nash-dn-s --method class-code $(SETS) --seed 0 --seed 1 --seed 2
 	$(BIN)/fewbits evaluate --save --missing --method bernoulli-vae --method pairwise --dataset arxiv --bits 32
 	$(BIN)/fewbits bench supervision --save
 	$(BIN)/fewbits bench speed --save
@@ -40,6 +43,7 @@ bench: $(VENV)/.dev
 
 results: $(VENV)/.dev
 	$(BIN)/fewbits results > docs/results.md
+	$(BIN)/fewbits results --published > docs/comparison.md
 	$(BIN)/fewbits bench speed --render > docs/speed.md
 	$(BIN)/fewbits bench supervision --render > docs/supervision.md
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.linalg import eigh
 
 from fewbits import precision_at_k
 from fewbits.errors import DataError, ParameterError
@@ -19,6 +20,7 @@ from fewbits.hashers.spectral import smoothest_modes
 from fewbits.learning.gaussian import gaussian_kl
 
 pytestmark = pytest.mark.filterwarnings("ignore::fewbits.hashers.neural.ConstantBitsWarning")
+WEAK = ("lsh", "sph", "sth", "agh", "ssh", "shttm")
 ROWS = 211  # a number that is no other size here
 
 
@@ -81,12 +83,19 @@ def test_self_taught_vectors_of_a_graph_with_two_parts_are_those_of_a_dense_solv
     weights[:300, 300:] = weights[300:, :300] = 0  # two parts
     graph = np.maximum(weights, weights.T)
     np.fill_diagonal(graph, 0)
-    roots = np.sqrt(graph.sum(axis=1))
-    values, vectors = np.linalg.eigh(np.eye(size) - graph / np.outer(roots, roots))
+    degrees = np.diag(graph.sum(axis=1))
+    values, vectors = eigh(degrees - graph, degrees)  # L v = lambda D v, v'Dv = 1
     assert (values[:2] < 1e-9).all()
     assert values[2] > 1e-3
     found = smooth_vectors(sparse.csr_array(graph), 5, np.random.RandomState(0))
-    assert np.abs(np.abs(np.sum(found * vectors[:, 2:7], axis=0)) - 1).max() < 1e-4
+    assert np.abs(np.abs(np.sum(found * (degrees @ vectors[:, 2:7]), axis=0)) - 1).max() < 1e-4
+
+
+def test_of_two_documents_the_smooth_vector_tells_one_from_the_other() -> None:
+    graph = sparse.csr_array(np.array([[0.0, 0.5], [0.5, 0.0]]))
+    vectors = smooth_vectors(graph, 4, np.random.RandomState(0))
+    assert vectors.shape == (2, 1)
+    assert vectors[0, 0] == pytest.approx(-vectors[1, 0])
 
 
 def test_the_neighbour_graph_is_symmetric_without_loops_and_holds_each_documents_nearest() -> None:
@@ -137,6 +146,58 @@ def test_topics_that_were_planted_are_found_by_tag_topic_hashing() -> None:
     assert (of_own_words.max(axis=0) > 0.9).all()  # every planted topic is some found one, nearly pure
 
 
+def test_the_functions_of_anchor_graph_hashing_are_eigenvectors_of_its_graph_by_a_dense_solver() -> None:
+    rows, _ = topic_corpus()
+    hasher: Any = make_hasher("agh", 4, 0, n_anchors=20).fit(rows)
+    z = hasher._weights_on_anchors(rows).toarray().astype(float)
+    graph = z @ np.diag(1 / z.sum(axis=0)) @ z.T  # documents are as near as this says; its rows sum to 1
+    assert np.allclose(graph.sum(axis=1), 1)
+    _, vectors = np.linalg.eigh(graph)
+    wanted = vectors[:, ::-1][:, 1:5]  # without the constant one
+    found = z @ hasher.weights_
+    found /= np.linalg.norm(found, axis=0)
+    assert np.abs(np.abs((found * wanted).sum(axis=0)) - 1).max() < 1e-3
+
+
+def test_the_codes_and_factors_of_tag_topic_hashing_are_where_their_objective_is_flat() -> None:
+    generator = np.random.default_rng(0)
+    hasher: Any = make_hasher("shttm", 5, 0, n_turns=1)
+    tags = sparse.csr_array(generator.random((30, 4)) < 0.3, dtype=np.uint8)  # several labels, and none in some rows
+    theta = generator.standard_normal((30, 5))
+    codes = torch.from_numpy(hasher._codes(theta, tags, np.random.RandomState(0))).requires_grad_()
+    start = theta + 0.01 * np.random.RandomState(0).standard_normal(theta.shape)
+    labelled = torch.from_numpy(np.diff(tags.indptr) > 0)[:, None]
+    wanted = torch.from_numpy(tags.toarray().astype(float))
+    confidence = torch.where(wanted > 0, torch.tensor(1.0).double(), hasher.absent) * labelled
+
+    def objective(codes: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
+        misfit = (confidence * (wanted - codes @ factors) ** 2).sum()
+        ridge = hasher.tag_ridge * (factors**2).sum()
+        return misfit + ridge + hasher.topic_weight * ((codes - torch.from_numpy(theta)) ** 2).sum()
+
+    # One turn: factors for the start, then codes for these factors.
+    left = torch.einsum("nt,nk,nl->tkl", confidence, torch.from_numpy(start), torch.from_numpy(start))
+    right = torch.einsum("nt,nk->tk", confidence * wanted, torch.from_numpy(start))
+    factors = torch.linalg.solve(left + hasher.tag_ridge * torch.eye(5), right).T
+    (slope,) = torch.autograd.grad(objective(codes, factors), codes)
+    assert slope.abs().max() < 1e-7
+    loose = factors.clone().requires_grad_()
+    (slope,) = torch.autograd.grad(objective(torch.from_numpy(start), loose), loose)
+    assert slope.abs().max() < 1e-7
+
+
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.setting != "unsupervised"])
+def test_documents_with_several_labels_and_with_none_are_learnt_from(name: str) -> None:
+    rows, topic_of = topic_corpus(300)
+    labels = np.eye(4, dtype=np.uint8)[topic_of]
+    labels[::5, 0] = 1
+    labels[::3] = 0  # a third is unlabelled
+    quick = {"epochs": 60, "batch_size": 20} if "epochs" in METHODS[name].hasher().get_params() else {}
+    hasher = make_hasher(name, 8, 0, **quick).fit(rows, sparse.csr_array(labels))
+    codes = hasher.transform(rows)
+    assert precision_at_k(codes[::3], topic_of[::3], codes, topic_of, k=30) > 0.4  # a random ranking has 1 in 4
+
+
 @pytest.mark.parametrize("name", METHODS)
 def test_planted_topics_are_told_apart_by_every_method(name: str) -> None:
     rows, topic_of = topic_corpus(600, topics=6)
@@ -148,8 +209,7 @@ def test_planted_topics_are_told_apart_by_every_method(name: str) -> None:
         hasher.transform(rows[400:]), topic_of[400:], hasher.transform(rows[:400]), topic_of[:400], k=30
     )
     # A random ranking has 1 in 6. The weak ones have good bits and, from so few topics, many that say nothing.
-    weak = ("lsh", "sph", "sth", "agh", "ssh", "shttm")
-    assert precision > (0.3 if name in weak else 0.8)
+    assert precision > (0.3 if name in WEAK else 0.8)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -171,6 +231,8 @@ def test_a_method_that_learns_from_labels_refuses_none_one_class_and_too_many(na
         make_hasher(name, 8).fit(rows, np.zeros(ROWS))
     with pytest.raises(DataError, match="differ in number"):
         make_hasher(name, 8).fit(rows, np.arange(ROWS + 1) % 2)
+    with pytest.raises(DataError, match="no document has a label"):
+        make_hasher(name, 8).fit(rows, np.full(ROWS, -1))
 
 
 def test_the_class_code_of_documents_is_one_codeword_a_class() -> None:

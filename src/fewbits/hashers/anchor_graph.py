@@ -12,8 +12,10 @@ from sklearn.utils import check_random_state
 
 from fewbits.checks import check_whole_number
 from fewbits.codes import Bits
-from fewbits.hashers.base import Hasher
+from fewbits.hashers.base import Hasher, sample_rows
 from fewbits.hashers.distances import squared_distances
+
+MANY_ROWS = 20_000  # whose distances to all anchors are held at one time
 
 
 class AnchorGraphHashing(Hasher):
@@ -57,13 +59,16 @@ class AnchorGraphHashing(Hasher):
         count = min(max(self.n_anchors, self.n_bits + 2), X.shape[0])
         means = MiniBatchKMeans(count, n_init=1, batch_size=2048, random_state=generator).fit(X)
         self.anchors_ = means.cluster_centers_.astype(np.float32)
-        distances = np.sort(squared_distances(X, self.anchors_), axis=1)
-        self.bandwidth_ = distances[:, : self.n_nearest].max(axis=1).mean(keepdims=True) + np.float32(1e-12)
-        z = self._weights_on_anchors(X)  # Z
+        sample = sample_rows(X, MANY_ROWS, generator)
+        k = min(self.n_nearest, count)
+        distances = np.partition(squared_distances(sample, self.anchors_), k - 1, axis=1)
+        furthest = np.sqrt(distances[:, k - 1])
+        self.bandwidth_ = furthest.mean(keepdims=True) ** 2 + np.float32(1e-12)
+        z = self._weights_on_anchors(X).astype(np.float64)  # Z: in 32 bits the largest eigenvalue is not quite 1
         sums = np.asarray(z.sum(axis=0)).ravel()  # L
         scale = 1 / np.sqrt(np.where(sums > 0, sums, 1))
         small = (z.T @ z).toarray() * np.outer(scale, scale)
-        values, vectors = np.linalg.eigh(small.astype(np.float64))
+        values, vectors = np.linalg.eigh(small)
         kept = np.flatnonzero((values > 1e-9) & (values < 1 - 1e-6))[::-1][: self.n_bits]  # without the constant
         self.weights_ = np.zeros((count, self.n_bits), dtype=np.float32)
         self.weights_[:, : len(kept)] = scale[:, None] * vectors[:, kept] / np.sqrt(values[kept])
@@ -71,6 +76,10 @@ class AnchorGraphHashing(Hasher):
         self.offsets_[len(kept) :] = 1
 
     def _weights_on_anchors(self, X: Any) -> Any:
+        blocks = [self._block(X[start : start + MANY_ROWS]) for start in range(0, X.shape[0], MANY_ROWS)]
+        return sparse.csr_array(sparse.vstack(blocks)) if blocks else self._block(X)
+
+    def _block(self, X: Any) -> Any:
         distances = squared_distances(X, self.anchors_)
         k = min(self.n_nearest, distances.shape[1])
         nearest = np.sort(np.argsort(distances, axis=1, kind="stable")[:, :k], axis=1)

@@ -88,7 +88,8 @@ def _different_codewords(count: int, n_bits: int, generator: np.random.RandomSta
     if n_bits <= 16:  # few enough to choose among all
         numbers = generator.permutation(2**n_bits)[:count]
         return ((numbers[:, None] >> np.arange(n_bits)) & 1).astype(np.uint8)
-    while True:
-        words = generator.randint(0, 2, (count, n_bits)).astype(np.uint8)
-        if len(np.unique(words, axis=0)) == count:
-            return words
+    words = np.zeros((0, n_bits), dtype=np.uint8)
+    while len(words) < count:  # a second draw is hardly ever needed
+        drawn = generator.randint(0, 2, (count, n_bits)).astype(np.uint8)
+        words = generator.permutation(np.unique(np.concatenate([words, drawn]), axis=0))
+    return words[:count]

@@ -11,11 +11,12 @@ from sklearn.utils import Tags, check_random_state
 
 from fewbits.checks import check_whole_number
 from fewbits.codes import Bits
-from fewbits.hashers.base import Hasher, row_by_row
+from fewbits.hashers.base import Hasher, row_by_row, sample_rows
 from fewbits.hashers.distances import squared_distances
 from fewbits.hashers.similarity import labelled_sample, similarity_signs
 
 RIDGE = 1e-6  # of the right-hand matrix, relative to its mean diagonal
+MANY_ROWS = 20_000  # enough for the training mean of the kernel
 ENOUGH = 1e-7  # relative gain of a step at which a bit is finished
 
 
@@ -79,9 +80,10 @@ class KernelSupervisedHashing(Hasher):
         chosen, labels = labelled_sample(y, X.shape[0], self.n_labelled, generator)
         anchors = X[np.sort(generator.permutation(X.shape[0])[: self.n_anchors])]
         self.anchors_ = np.asarray(anchors.toarray() if hasattr(anchors, "toarray") else anchors, dtype=np.float32)
-        self.bandwidth_ = squared_distances(X[chosen], self.anchors_).mean(keepdims=True).reshape(1) + 1e-12
+        everyone = sample_rows(X, MANY_ROWS, generator)
+        self.bandwidth_ = squared_distances(everyone, self.anchors_).mean(keepdims=True).reshape(1) + np.float32(1e-12)
         kernel = self._kernel(X[chosen])  # (labelled, anchors)
-        mean = kernel.mean(axis=0)
+        mean = self._kernel(everyone).mean(axis=0)
         signs = similarity_signs(labels)
         self.weights_, self.objective_ = _learn_bits(kernel - mean, signs, self.n_bits, self.n_steps)
         self.offsets_ = (mean @ self.weights_).astype(np.float32)
@@ -140,7 +142,7 @@ def _climb(
         return float(b @ product), kernel.T @ (product * (1 - b * b))
 
     point, ahead, size, momentum = start, start, 1.0, 1.0
-    best, _ = value_and_gradient(start)
+    last, _ = value_and_gradient(start)
     for _ in range(n_steps):
         value, gradient = value_and_gradient(ahead)
         steepness = float(gradient @ gradient)
@@ -156,9 +158,9 @@ def _climb(
         following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
         ahead = tried + np.float32((momentum - 1) / following) * (tried - point)
         point, momentum = tried, following
-        if abs(reached - best) <= ENOUGH * abs(best):
+        if abs(reached - last) <= ENOUGH * abs(last):
             break
-        best = reached
+        last = reached
     signs = _signs(kernel @ point), _signs(kernel @ start)
     better = float(signs[0] @ rest @ signs[0]) >= float(signs[1] @ rest @ signs[1])
     return point if better else start

@@ -11,10 +11,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
 from fewbits.codes import check_n_bits
-from fewbits.corpus.labels import as_label_table
 from fewbits.errors import DataError, ParameterError
 from fewbits.hashers.bernoulli import as_prior, as_range
 from fewbits.hashers.neural import Neighbours, NeuralHasher, held_out_rows, need_torch, usual_neighbours
+from fewbits.hashers.similarity import known_labels
 
 if TYPE_CHECKING:
     from fewbits.learning.objective import Objective
@@ -149,16 +149,12 @@ class PairwiseHasher(NeuralHasher):
         from fewbits.learning.batches import AllPairsBatches, RandomPairsBatches, Words
 
         rows = self._prepare(X)
-        if y is None:
-            raise DataError("requires y to be passed, but the target y is None: this method learns from labels")
-        labels = as_label_table(y, rows.shape[0])
-        if (labels.sum(axis=0) > 0).sum() < 2 and rows.shape[0] > 1:
-            raise DataError("all labelled documents have one class", allowed="two classes or more")
+        labels = known_labels(y, rows.shape[0])
         seed = self._seed()
         kinds = {"balanced": AllPairsBatches, "random": RandomPairsBatches}
         all_labelled = bool((np.diff(labels.indptr) > 0).all())
         learnt_from, held_out = held_out_rows(rows.shape[0], self.validation_fraction, seed)
-        known, known_labels = rows[learnt_from], labels[learnt_from]
+        known, taught = rows[learnt_from], labels[learnt_from]
 
         def batches(part: Any, part_labels: Any, neighbours: Neighbours) -> Any:
             words = Words(part, neighbours, self.neighbour_weight)
@@ -167,9 +163,9 @@ class PairwiseHasher(NeuralHasher):
         def learn(neighbours: Neighbours, n_bits: int, name: str) -> None:
             # A held-out document has no neighbours among the training documents: it is judged by its own words.
             looked_at = batches(rows[held_out], labels[held_out], None) if len(held_out) else None
-            learnt = batches(known, known_labels, neighbours)
+            learnt = batches(known, taught, neighbours)
             objective = self._objective(all_labelled)
-            self._train(known, learnt, objective, n_bits, seed, held_out=looked_at, labels=known_labels, name=name)
+            self._train(known, learnt, objective, n_bits, seed, held_out=looked_at, labels=taught, name=name)
 
         learn(self._neighbours(known, all_labelled, seed, learn), self.n_bits, "final")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -16,17 +17,23 @@ from fewbits.checks import check_whole_number
 from fewbits.features.neighbours import nearest_by_cosine
 from fewbits.hashers.base import LinearHasher, sample_rows
 
+BLOCK = 50_000  # pairs of documents that are multiplied at one time
 FEW = 500  # documents for which a dense solver is as fast
 TOLERANCE = 1e-6  # of the eigenvalues: the vectors are only cut at their medians
+TAKEN_OUT = 3  # times a known vector: its eigenvalue, now -2, is below all others, which are -1 or more
+
+
+class MissingEigenvectorsWarning(UserWarning):
+    """The iterative solver did not find all eigenvectors that were asked for."""
 
 
 class SelfTaughtHashing(LinearHasher):
     """Find codes of the training documents that change little between neighbours, then learn to tell them (STH).
 
-    The graph joins every document with its nearest by cosine, both ways. The eigenvectors of its normalised Laplacian
-    with the smallest eigenvalues above 0, cut at their medians, are the training documents' own codes; eigenvalue 0
-    belongs to the connected parts, one each, and is left out however many there are. A linear SVM for each bit is
-    all that remains: training documents are encoded by it like all others.
+    The graph joins every document with its nearest by cosine, both ways. The eigenvectors of its Laplacian with the
+    smallest eigenvalues above 0, cut at their medians, are the training documents' own codes; eigenvalue 0 belongs to
+    the connected parts, one each, and is left out however many there are. A linear SVM for each bit is all that
+    remains: training documents are encoded by it like all others.
 
     Parameters
     ----------
@@ -83,17 +90,23 @@ def neighbour_graph(rows: Any, n_neighbours: int) -> Any:
     left = np.repeat(np.arange(count), k + 1)
     right = found.ravel()
     left, right = left[left != right], right[left != right]
-    cosines = np.asarray(rows[left].multiply(rows[right]).sum(axis=1)).ravel()
+    cosines = np.concatenate(
+        [
+            np.asarray(rows[left[part]].multiply(rows[right[part]]).sum(axis=1)).ravel()
+            for part in np.array_split(np.arange(len(left)), max(1, len(left) // BLOCK))
+        ]
+    )
     graph = sparse.csr_array((cosines, (left, right)), shape=(count, count))
     graph.eliminate_zeros()  # documents that share no word are no neighbours
     return sparse.csr_array(graph.maximum(graph.T))
 
 
 def smooth_vectors(graph: Any, count: int, generator: np.random.RandomState) -> NDArray[np.float64]:
-    """Eigenvectors (documents, at most count) of the normalised Laplacian, by rising eigenvalue, those of 0 left out.
+    """Vectors v with L v = lambda D v (documents, at most count), by rising lambda, those of 0 left out.
 
-    The vectors of 0 are known: the roots of the degrees on each connected part. They are taken out of the graph, whose
-    largest eigenvalues then are those wanted.
+    L = D - W is the graph's Laplacian, D its degrees; D^(1/2) v are the eigenvectors of the normalised one. Those of 0
+    are known: the roots of the degrees on each connected part. They are taken out of the graph, whose largest
+    eigenvalues then are those wanted.
     """
     size = graph.shape[0]
     degrees = np.asarray(graph.sum(axis=1)).ravel()
@@ -107,17 +120,21 @@ def smooth_vectors(graph: Any, count: int, generator: np.random.RandomState) -> 
         return np.zeros((size, 0))
 
     def apply(vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        # Twice, because their eigenvalue, now -1, must stay below all others.
-        along = null @ (null.T @ vector)
-        return np.asarray(normal @ vector - 2 * along)
+        return np.asarray(normal @ vector - TAKEN_OUT * (null @ (null.T @ vector)))
 
     if size <= max(3 * wanted, FEW):
-        values, vectors = np.linalg.eigh(normal.toarray() - 2 * (null @ null.T).toarray())
-        return np.asarray(vectors[:, np.argsort(-values, kind="stable")[:wanted]])
+        values, vectors = np.linalg.eigh(normal.toarray() - TAKEN_OUT * (null @ null.T).toarray())
+        return np.asarray(vectors[:, np.argsort(-values, kind="stable")[:wanted]] / roots[:, None])
     operator = LinearOperator((size, size), matvec=apply, dtype=np.float64)
     start = generator.standard_normal(size)
     try:
         values, vectors = eigsh(operator, wanted, which="LA", v0=start, ncv=4 * wanted + 20, tol=TOLERANCE)
-    except ArpackNoConvergence as error:  # a graph of many equal parts: what has been found is what there is
+    except ArpackNoConvergence as error:
         values, vectors = error.eigenvalues, error.eigenvectors
-    return np.asarray(vectors[:, np.argsort(-values, kind="stable")])
+        warnings.warn(
+            f"only {len(values)} of {wanted} eigenvectors of the neighbours' graph were found; the bits of the others"
+            " are always 0. More neighbours, or fewer bits, may help.",
+            MissingEigenvectorsWarning,
+            stacklevel=4,
+        )
+    return np.asarray(vectors[:, np.argsort(-values, kind="stable")] / roots[:, None])

@@ -15,10 +15,11 @@ from fewbits.hashers.similarity import labelled_sample, similarity_signs
 class SemiSupervisedHashing(LinearHasher):
     """Leading eigenvectors of the labelled documents' similarity plus eta times the variance of all (SSH).
 
-    With L the labelled sample, S who belongs with whom in it (1 or -1) and Z all documents, both centred and reduced to
-    their principal directions, the planes are the leading eigenvectors of L'SL / |L|^2 + eta Z'Z / |Z|, each kind
-    scaled by its own trace so that eta means the same for all data. Both kinds of pairs count alike. Unlabelled
-    documents take part in the variance.
+    With L the labelled sample and Z all documents, both centred and reduced to their principal directions, the planes
+    are the leading eigenvectors of L'SL / a + eta Z'Z / b. S is 1 / s for each of the s pairs that belong together and
+    -1 / d for each of the d that do not, so that both kinds of pairs count alike; a document is no pair with itself.
+    a and b are the sums of the absolute eigenvalues of the two matrices, so that eta means the same for all data.
+    Unlabelled documents take part in Z.
 
     Compares all pairs of the labelled sample, so it looks at ``n_labelled`` labels however many there are.
 
@@ -57,13 +58,13 @@ class SemiSupervisedHashing(LinearHasher):
     def _fit(self, X: Any, y: Any) -> None:
         generator = check_random_state(self.random_state)
         chosen, labels = labelled_sample(y, X.shape[0], self.n_labelled, generator)
-        directions, mean = principal_directions(X, max(self.n_directions, self.n_bits), generator)
-        reduced = (row_by_row(X, directions) - mean).astype(np.float64)  # Z
-        sample = reduced[chosen]  # L
+        directions, mean, variances = principal_directions(X, max(self.n_directions, self.n_bits), generator)
+        sample = (row_by_row(X[chosen], directions) - mean).astype(np.float64)  # L
         signs = similarity_signs(labels).astype(np.float64)
+        np.fill_diagonal(signs, 0)
         for kind in (signs > 0, signs < 0):
             signs[kind] /= max(int(kind.sum()), 1)
-        adjusted = _scaled(sample.T @ signs @ sample) + self.eta * _scaled(reduced.T @ reduced)
+        adjusted = _scaled(sample.T @ signs @ sample) + self.eta * _scaled(np.diag(variances))  # Z'Z is diagonal
         _, vectors = np.linalg.eigh(adjusted)
         rank = len(vectors)
         planes = np.zeros((rank, self.n_bits))

@@ -17,9 +17,16 @@ def known_labels(y: Any, rows: int) -> Any:
     if y is None:
         raise DataError("requires y to be passed, but the target y is None: this method learns from labels")
     labels = as_label_table(y, rows)
-    if (labels.sum(axis=0) > 0).sum() < 2 and rows > 1:
-        raise DataError("all labelled documents have one class", allowed="two classes or more")
+    check_classes(labels)
     return labels
+
+
+def check_classes(labels: Any) -> None:
+    """Refuse labels that tell no documents apart; a single document is taken as it is."""
+    if not labels.nnz:
+        raise DataError("no document has a label", allowed="two classes or more")
+    if (labels.sum(axis=0) > 0).sum() < 2 and labels.shape[0] > 1:
+        raise DataError("all labelled documents have one class", allowed="two classes or more")
 
 
 def labelled_sample(y: Any, rows: int, most: int, generator: np.random.RandomState) -> tuple[NDArray[np.int64], Any]:
@@ -28,6 +35,7 @@ def labelled_sample(y: Any, rows: int, most: int, generator: np.random.RandomSta
     labels = known_labels(y, rows)
     labelled = np.flatnonzero(np.diff(labels.indptr))
     chosen = np.sort(generator.permutation(labelled)[:most])
+    check_classes(labels[chosen])
     return chosen, labels[chosen]
 
 

@@ -48,7 +48,7 @@ class SpectralHashing(Hasher):
     modes_: NDArray[np.int64]
 
     def _fit(self, X: Any, y: Any) -> None:
-        directions, _ = principal_directions(X, self.n_bits, check_random_state(self.random_state))
+        directions, _, _ = principal_directions(X, self.n_bits, check_random_state(self.random_state))
         self.directions_ = directions
         projected = row_by_row(X, self.directions_)
         self.low_, self.high_ = projected.min(axis=0), projected.max(axis=0)
@@ -72,7 +72,7 @@ class SpectralHashing(Hasher):
 def smoothest_modes(ranges: NDArray[Any], count: int) -> NDArray[np.int64]:
     """The (direction, half waves) of the smallest eigenvalues, which grow with waves / range."""
     waves = np.arange(1, count + 1)  # no direction gives more than all of them
-    width = np.maximum(np.asarray(ranges, dtype=float), np.finfo(float).tiny)
+    width = np.maximum(np.asarray(ranges, dtype=float), np.finfo(np.float32).tiny)
     frequency = waves[None, :] / width[:, None]  # (directions, count)
     order = np.argsort(frequency, axis=None, kind="stable")[:count]
     direction, wave = np.unravel_index(order, frequency.shape)

@@ -26,7 +26,9 @@ class VDSH(NeuralHasher):
     """A Gaussian variational auto-encoder whose means, cut at their training medians, are the code (VDSH, -S, -SP).
 
     The decoder explains which words are there, not their tf-idf weights: so it is in the method's released code, where
-    the weights stand inside the logarithm. The log variances go through a sigmoid.
+    the weights stand inside the logarithm. The log variances go through a sigmoid. Unlike there, the divergence's
+    weight rises over the whole training, and labels are a softmax with the target spread evenly over a document's
+    labels, as for the other methods here.
 
     Parameters
     ----------
@@ -42,7 +44,7 @@ class VDSH(NeuralHasher):
     kl_weight : float or (float, float), default=(0.0, 1.0)
         Weight of the divergence from the prior, at the start of training and at its end.
     label_weight : float or (float, float), default=(0.0, 150.0)
-        Weight of the labels; rises as far as in the method's released code.
+        Weight of the labels, at the start of training and at its end.
     epochs : int or None, default=None
         Passes over the documents; None for 25, or so many more that a small corpus makes 300 steps.
     learning_rate, batch_size, schedule, clip, validation_fraction, patience, checkpoint, callbacks, device :

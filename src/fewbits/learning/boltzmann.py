@@ -23,7 +23,7 @@ MOMENTUM = 0.9
 class BoltzmannMachine:
     """Binary hidden units on visible ones that are binary, or the words of a document.
 
-    A document's words are drawn from one softmax, as often as its row sums to (the replicated softmax).
+    A document's words are drawn from one softmax, as often as its row sums to (the constrained Poisson model).
     """
 
     def __init__(self, visible_bias: Tensor, n_hidden: int, *, is_words: bool, generator: torch.Generator) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from fewbits.learning.bags import Bags
 from fewbits.learning.encoder import Encoder
 from fewbits.learning.model import Networks, log_of_mean
 from fewbits.learning.objective import Batch
@@ -16,7 +18,7 @@ from fewbits.learning.schedules import ramp
 
 
 class GaussianNetworks(Networks):
-    """The encoder gives means and spreads of a shared variable, and, where wanted, of a private one beside it.
+    """An encoder gives means and spreads of a shared variable and, where wanted, another those of a private one.
 
     The decoder sees their sum, the classifier the shared one alone.
     """
@@ -34,28 +36,22 @@ class GaussianNetworks(Networks):
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
-        self.n_bits = n_bits
-        self.is_private = is_private
-        self.encoder = Encoder(
-            len(mean_row),
-            n_bits * (4 if is_private else 2),  # means and log variances
-            hidden=hidden,
-            dropout=dropout,
-            initial_scale=initial_scale,
-            generator=generator,
-        )
+        shape: dict[str, Any] = {"hidden": hidden, "dropout": dropout, "initial_scale": initial_scale}
+        self.encoder = Encoder(len(mean_row), 2 * n_bits, **shape, generator=generator)  # means and log variances
+        self.private = Encoder(len(mean_row), 2 * n_bits, **shape, generator=generator) if is_private else None
         self.decoder = SoftmaxReadout(n_bits, log_of_mean(mean_row), generator=generator)
         self.classifier = None
         if mean_labels is not None:
             self.classifier = SoftmaxReadout(n_bits, log_of_mean(mean_labels), generator=generator)
 
-    def variables(self, outputs: Tensor) -> list[tuple[Tensor, Tensor]]:
+    def variables(self, rows: Bags, generator: torch.Generator | None) -> list[tuple[Tensor, Tensor]]:
         """Means and log variances (documents, bits) of the shared variable and of the private one, if there is one.
 
         A log variance goes through a sigmoid, as in the method's released code: the spread is never below 1.
         """
-        parts = torch.split(outputs, self.n_bits, dim=1)
-        return [(mean, torch.sigmoid(spread)) for mean, spread in zip(parts[::2], parts[1::2], strict=True)]
+        encoders = [self.encoder] if self.private is None else [self.encoder, self.private]
+        outputs = [torch.chunk(encoder(rows, generator), 2, dim=1) for encoder in encoders]
+        return [(mean, torch.sigmoid(spread)) for mean, spread in outputs]
 
 
 @dataclass(frozen=True)
@@ -72,7 +68,7 @@ class GaussianObjective:
         self, model: GaussianNetworks, batch: Batch, done: float, generator: torch.Generator | None
     ) -> tuple[Tensor, dict[str, float]]:
         """Loss of a batch when a share of training is ``done``, and its terms for the history."""
-        variables = model.variables(model.encoder(batch.rows, generator))
+        variables = model.variables(batch.rows, generator)
         drawn = [
             mean + torch.exp(spread / 2) * torch.randn(mean.shape, generator=generator, device=mean.device)
             for mean, spread in variables

@@ -33,11 +33,14 @@ class Networks(nn.Module):
     classifier: SoftmaxReadout | None
 
     def clear_gradients(self) -> None:
-        """Forget the gradients of the last step."""
+        """Forget the gradients of the last step; encoders write over theirs."""
+        encoders = [module for module in self.modules() if isinstance(module, Encoder)]
+        kept = {id(encoder.words) for encoder in encoders if CAN_MULTIPLY_SPARSE}
         for parameter in self.parameters():
-            if parameter is not self.encoder.words or not CAN_MULTIPLY_SPARSE:
+            if id(parameter) not in kept:
                 parameter.grad = None
-        self.encoder.gradient_is_old = True
+        for encoder in encoders:
+            encoder.gradient_is_old = True
 
 
 class Model(Networks):

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from fewbits.learning.bags import Bags
 
 LOG2_E = math.log2(math.e)
+TINY = 1e-30  # a document without targets has a total of 0
 LARGEST_SUM = 1e13  # of exponentials, and the smallest is as far from 1; products with an embedding's stay finite too
 LARGEST_EXPONENT = 30.0  # exp of an embedding stays finite in 32 bits, and so do sums of it
 
@@ -144,5 +145,5 @@ class _SoftmaxLoss(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             by_codes = (scale * (block @ table) - grad[:, None] * sums_of_embeddings)[:, :-1]
         places = targets.rows * len(table) + targets.words
-        block.view(-1).index_add_(0, places, -targets.values * (sums / targets.totals)[targets.rows])
+        block.view(-1).index_add_(0, places, -targets.values * (sums / targets.totals.clamp(min=TINY))[targets.rows])
         return by_codes, block.T @ (scale * codes), None, None, None
