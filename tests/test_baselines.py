@@ -242,6 +242,16 @@ def test_the_class_code_of_documents_is_one_codeword_a_class() -> None:
     assert all(len(np.unique(codes[topic_of == topic], axis=0)) == 1 for topic in range(4))
 
 
+@pytest.mark.parametrize("name", METHODS)
+def test_rows_with_wide_indices_are_learnt_from_and_encoded_like_others(name: str) -> None:
+    rows, topic_of = topic_corpus()
+    wide = rows.copy()
+    wide.indices, wide.indptr = rows.indices.astype(np.int64), rows.indptr.astype(np.int64)
+    parameters = {"epochs": 1} if "epochs" in METHODS[name].hasher().get_params() else {}
+    codes, of_wide = (make_hasher(name, 8, 0, **parameters).fit(x, topic_of).transform(x) for x in (rows, wide))
+    assert np.array_equal(codes, of_wide)
+
+
 def test_a_class_code_with_fewer_codewords_than_classes_is_refused() -> None:
     rows, _ = topic_corpus()
     with pytest.raises(ParameterError, match=r"too few bits.*allowed: 3 or more; got: 2"):

@@ -59,3 +59,8 @@ def test_every_kind_of_supervision_is_measured_for_every_seed(dataset: Dataset, 
 
 def test_the_committed_page_on_speed_is_what_the_committed_figures_give() -> None:
     assert (ROOT / "docs" / "speed.md").read_text() == render_speed(ROOT / "results" / "speed")
+
+
+def test_the_committed_page_on_supervision_is_what_the_committed_figures_give() -> None:
+    rendered = render_supervision(ROOT / "results" / "supervision")
+    assert (ROOT / "docs" / "supervision.md").read_text() == rendered

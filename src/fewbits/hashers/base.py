@@ -112,6 +112,14 @@ def row_by_row(X: Any, table: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(sparse.csr_array(X, dtype=np.float32) @ table)
 
 
+def with_small_indices(X: Any) -> Any:
+    """Rows whose indices are 32 bits wide, as liblinear wants them; choosing rows may have made them wider."""
+    if not sparse.issparse(X):
+        return X
+    rows = sparse.csr_array(X)
+    return sparse.csr_array((rows.data, rows.indices.astype(np.int32), rows.indptr.astype(np.int32)), shape=rows.shape)
+
+
 def sample_rows(X: Any, most: int, generator: np.random.RandomState) -> Any:
     """So many rows at most, a random choice in their order."""
     check_whole_number("max_rows", most, 1)

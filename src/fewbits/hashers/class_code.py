@@ -11,7 +11,7 @@ from sklearn.utils import Tags, check_random_state
 
 from fewbits.codes import Bits
 from fewbits.errors import ParameterError
-from fewbits.hashers.base import Hasher, row_by_row
+from fewbits.hashers.base import Hasher, row_by_row, with_small_indices
 from fewbits.hashers.similarity import known_labels
 
 
@@ -48,7 +48,7 @@ class ClassCode(Hasher):
         labels = known_labels(y, X.shape[0])
         generator = check_random_state(self.random_state)
         labelled = np.flatnonzero(np.diff(labels.indptr))
-        rows, columns = X[labelled], labels[labelled].tocsc()
+        rows, columns = with_small_indices(X[labelled]), labels[labelled].tocsc()
         classes = columns.shape[1]
         if self.n_bits < 63 and classes > 2**self.n_bits:
             raise ParameterError(

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 
 from fewbits.checks import check_whole_number
 from fewbits.features.neighbours import nearest_by_cosine
-from fewbits.hashers.base import LinearHasher, sample_rows
+from fewbits.hashers.base import LinearHasher, sample_rows, with_small_indices
 
 BLOCK = 50_000  # pairs of documents that are multiplied at one time
 FEW = 500  # documents for which a dense solver is as fast
@@ -70,7 +70,7 @@ class SelfTaughtHashing(LinearHasher):
     def _fit(self, X: Any, y: Any) -> None:
         check_whole_number("n_neighbours", self.n_neighbours, 1)
         generator = check_random_state(self.random_state)
-        rows = sparse.csr_array(sample_rows(X, self.max_rows, generator))
+        rows = with_small_indices(sparse.csr_array(sample_rows(X, self.max_rows, generator)))
         self.weights_ = np.zeros((rows.shape[1], self.n_bits), dtype=np.float32)
         self.offsets_ = np.ones(self.n_bits, dtype=np.float32)  # 0 is below
         vectors = smooth_vectors(neighbour_graph(rows, self.n_neighbours), self.n_bits, generator)
