@@ -23,8 +23,8 @@ from fewbits.hashers.registry import make_hasher
 BITS = 32
 BATCH = 100
 WARM_UP_STEPS = 10
-STEPS = 100
-ROUNDS = 7
+STEPS = 50
+ROUNDS = 5
 HIDDEN = (500, 500)
 DROPOUT = 0.2
 LEARNING_RATE = 5e-4

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from fewbits.checks import check_whole_number
 from fewbits.codes import Bits
-from fewbits.hashers.base import Hasher, sample_rows
+from fewbits.hashers.base import Hasher, sample_rows, with_small_indices
 from fewbits.hashers.distances import squared_distances
 
 MANY_ROWS = 20_000  # whose distances to all anchors are held at one time
@@ -57,7 +57,7 @@ class AnchorGraphHashing(Hasher):
         check_whole_number("n_nearest", self.n_nearest, 1)
         generator = check_random_state(self.random_state)
         count = min(max(self.n_anchors, self.n_bits + 2), X.shape[0])
-        means = MiniBatchKMeans(count, n_init=1, batch_size=2048, random_state=generator).fit(X)
+        means = MiniBatchKMeans(count, n_init=1, batch_size=2048, random_state=generator).fit(with_small_indices(X))
         self.anchors_ = means.cluster_centers_.astype(np.float32)
         sample = sample_rows(X, MANY_ROWS, generator)
         k = min(self.n_nearest, count)
