@@ -113,7 +113,7 @@ def row_by_row(X: Any, table: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def with_small_indices(X: Any) -> Any:
-    """Rows whose indices are 32 bits wide, as some of scikit-learn wants them; choosing rows may have made them wider."""
+    """Rows whose indices are 32 bits wide, as parts of scikit-learn want them; choosing rows may make them wider."""
     if not sparse.issparse(X):
         return X
     rows = sparse.csr_array(X)
