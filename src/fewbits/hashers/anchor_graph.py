@@ -42,6 +42,7 @@ class AnchorGraphHashing(Hasher):
     W. Liu, J. Wang, S. Kumar, S. Chang. Hashing with graphs. ICML 2011.
     """
 
+    learnt = ("anchors", "bandwidth", "weights", "offsets")
     anchors_: NDArray[np.float32]  # (anchors, features)
     bandwidth_: NDArray[np.float32]  # (1,)
     weights_: NDArray[np.float32]  # (anchors, bits)
@@ -91,11 +92,3 @@ class AnchorGraphHashing(Hasher):
 
     def _encode(self, X: Any) -> Bits:
         return (self._weights_on_anchors(X) @ self.weights_ >= self.offsets_).astype(np.uint8)
-
-    def _learnt_arrays(self) -> dict[str, NDArray[Any]]:
-        names = ("anchors", "bandwidth", "weights", "offsets")
-        return {name: getattr(self, f"{name}_") for name in names}
-
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        for name, values in arrays.items():
-            setattr(self, f"{name}_", values)

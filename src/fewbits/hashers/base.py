@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fewbits.checks import check_whole_number
 from fewbits.codes import Bits, check_n_bits
+from fewbits.errors import DataError
 from fewbits.files import read_arrays, read_json, write_arrays, write_json
 
 Self = TypeVar("Self", bound="Hasher")
@@ -23,10 +24,14 @@ Self = TypeVar("Self", bound="Hasher")
 class Hasher(TransformerMixin, BaseEstimator, ABC):
     """Learns a code of ``n_bits`` bits for every row of features.
 
-    A subclass says how it learns (:meth:`_fit`), how it encodes (:meth:`_encode`), and which arrays it has learnt;
-    these and its parameters are all that is saved. ``X`` is a table of features, sparse or dense, whose
+    A subclass says how it learns (:meth:`_fit`), how it encodes (:meth:`_encode`), and which arrays it has learnt
+    (``learnt``); these and its parameters are all that is saved. ``X`` is a table of features, sparse or dense, whose
     rows have length 1; ``y``, for the methods that look at it, is a table of labels or one class a row.
     """
+
+    learnt: ClassVar[tuple[str, ...]]  # names of the arrays without the underscore that ends the attributes' names
+    needs_labels: ClassVar[bool] = False
+    needs_positive: ClassVar[bool] = False
 
     def __init__(self, n_bits: int = 64, *, random_state: Any = None) -> None:
         self.n_bits = n_bits
@@ -36,6 +41,9 @@ class Hasher(TransformerMixin, BaseEstimator, ABC):
         """Learn from rows of features, forgetting what was learnt before."""
         check_n_bits(self.n_bits)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64])
+        if self.needs_positive and (X.data if sparse.issparse(X) else X).min(initial=0) < 0:
+            kind = type(self).__name__
+            raise DataError(f"Negative values in data passed to {kind}, which explains words", allowed="0 or more")
         self._fit(X, y)
         return self
 
@@ -72,17 +80,20 @@ class Hasher(TransformerMixin, BaseEstimator, ABC):
         hasher._restore(read_arrays(folder / "hasher.safetensors"))
         return hasher
 
-    @abstractmethod
     def _learnt_arrays(self) -> dict[str, NDArray[Any]]:
         """All that was learnt, by name."""
+        return {name: getattr(self, f"{name}_") for name in self.learnt}
 
-    @abstractmethod
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take back what was learnt."""
+        for name in self.learnt:
+            setattr(self, f"{name}_", arrays[name])
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.positive_only = self.needs_positive
+        tags.target_tags.required = self.needs_labels
         tags.transformer_tags.preserves_dtype = []  # codes are bytes, whatever the features are
         return tags
 
@@ -90,17 +101,12 @@ class Hasher(TransformerMixin, BaseEstimator, ABC):
 class LinearHasher(Hasher):
     """A hasher whose bits are the sides of hyperplanes: bit k is ``x . weights_[:, k] >= offsets_[k]``."""
 
+    learnt: ClassVar[tuple[str, ...]] = ("weights", "offsets")
     weights_: NDArray[np.float32]  # (features, bits)
     offsets_: NDArray[np.float32]  # (bits,)
 
     def _encode(self, X: Any) -> Bits:
         return (row_by_row(X, self.weights_) >= self.offsets_).astype(np.uint8)
-
-    def _learnt_arrays(self) -> dict[str, NDArray[Any]]:
-        return {"weights": self.weights_, "offsets": self.offsets_}
-
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self.weights_, self.offsets_ = arrays["weights"], arrays["offsets"]
 
 
 def row_by_row(X: Any, table: NDArray[np.float32]) -> NDArray[np.float32]:

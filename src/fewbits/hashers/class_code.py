@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.svm import LinearSVC
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 
 from fewbits.codes import Bits
 from fewbits.errors import ParameterError
@@ -36,6 +36,8 @@ class ClassCode(Hasher):
     C. Cortes, V. Vapnik. Support-vector networks. Machine Learning 1995.
     """
 
+    learnt = ("weights", "offsets", "codewords")
+    needs_labels = True
     weights_: NDArray[np.float32]  # (features, classes)
     offsets_: NDArray[np.float32]  # (classes,)
     codewords_: NDArray[np.uint8]  # (classes, bits)
@@ -71,17 +73,6 @@ class ClassCode(Hasher):
     def _encode(self, X: Any) -> Bits:
         margins = row_by_row(X, self.weights_) - self.offsets_  # (rows, classes)
         return self.codewords_[margins.argmax(axis=1)]
-
-    def _learnt_arrays(self) -> dict[str, NDArray[Any]]:
-        return {"weights": self.weights_, "offsets": self.offsets_, "codewords": self.codewords_}
-
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self.weights_, self.offsets_, self.codewords_ = arrays["weights"], arrays["offsets"], arrays["codewords"]
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
 
 
 def _different_codewords(count: int, n_bits: int, generator: np.random.RandomState) -> NDArray[np.uint8]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 
 from fewbits.checks import check_whole_number
 from fewbits.codes import Bits
@@ -53,6 +53,8 @@ class KernelSupervisedHashing(Hasher):
     W. Liu, J. Wang, R. Ji, Y. Jiang, S. Chang. Supervised hashing with kernels. CVPR 2012.
     """
 
+    learnt = ("anchors", "bandwidth", "weights", "offsets", "objective")
+    needs_labels = True
     anchors_: NDArray[np.float32]  # (anchors, features)
     bandwidth_: NDArray[np.float32]  # (1,)
     weights_: NDArray[np.float32]  # (anchors, bits)
@@ -93,19 +95,6 @@ class KernelSupervisedHashing(Hasher):
 
     def _encode(self, X: Any) -> Bits:
         return (row_by_row(self._kernel(X), self.weights_) >= self.offsets_).astype(np.uint8)
-
-    def _learnt_arrays(self) -> dict[str, NDArray[Any]]:
-        names = ("anchors", "bandwidth", "weights", "offsets", "objective")
-        return {name: getattr(self, f"{name}_") for name in names}
-
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        for name, values in arrays.items():
-            setattr(self, f"{name}_", values)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
 
 
 def _learn_bits(

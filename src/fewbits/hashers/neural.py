@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit
 from sklearn.preprocessing import normalize
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 
 from fewbits.checks import check_whole_number
 from fewbits.codes import Bits
@@ -77,6 +77,8 @@ class NeuralHasher(Hasher):
     device: str
     verbose: bool
 
+    learnt: ClassVar[tuple[str, ...]] = ("decoder_embeddings", "decoder_bias", "bit_balance")
+    needs_positive = True
     usual_epochs: ClassVar[int]
 
     history_: list[dict[str, float]]
@@ -102,23 +104,18 @@ class NeuralHasher(Hasher):
         return x
 
     def _learnt_arrays(self) -> dict[str, NDArray[Any]]:
-        arrays: dict[str, NDArray[Any]] = {
-            "decoder_embeddings": self.decoder_embeddings_,
-            "decoder_bias": self.decoder_bias_,
-            "bit_balance": self.bit_balance_,
-        }
+        arrays = super()._learnt_arrays()
         for number, (weights, bias) in enumerate(self.encoder_layers_):
             arrays |= {f"encoder_weights_{number}": weights, f"encoder_bias_{number}": bias}
         return arrays
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        super()._restore(arrays)
         count = sum(name.startswith("encoder_weights_") for name in arrays)
         self.encoder_layers_ = [(arrays[f"encoder_weights_{n}"], arrays[f"encoder_bias_{n}"]) for n in range(count)]
-        self.decoder_embeddings_, self.decoder_bias_ = arrays["decoder_embeddings"], arrays["decoder_bias"]
-        self.bit_balance_ = arrays["bit_balance"]
 
     def _check_rows(self, X: Any) -> Any:
-        """Rows of words: nowhere negative, not all empty."""
+        """Rows of words, not all empty."""
         if self.epochs is not None:
             check_whole_number("epochs", self.epochs, 1)
         check_whole_number("batch_size", self.batch_size, 1)
@@ -127,8 +124,6 @@ class NeuralHasher(Hasher):
                 "validation_fraction is out of range", allowed="0 or more, below 1", got=self.validation_fraction
             )
         rows = sparse.csr_array(X, dtype=np.float32)
-        if rows.nnz and rows.data.min() < 0:
-            raise DataError("Negative values in data passed to a hasher that explains words", allowed="0 or more")
         rows.eliminate_zeros()
         if not rows.nnz:
             raise DataError("no document has any words", allowed="one or more in some row", got="zeros only")
@@ -250,11 +245,6 @@ class NeuralHasher(Hasher):
             for values in () if table is None else (table.indptr, table.indices, table.data):
                 digest.update(np.ascontiguousarray(values).tobytes())
         return digest.hexdigest()
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        return tags
 
 
 def usual_neighbours(documents: int) -> int:

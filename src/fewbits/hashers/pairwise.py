@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
 from fewbits.codes import check_n_bits
@@ -77,6 +76,7 @@ class PairwiseHasher(NeuralHasher):
     auto-encoder and self-control gradient estimator. UAI 2020.
     """
 
+    needs_labels = True
     usual_epochs = 25
 
     def __init__(
@@ -236,8 +236,3 @@ class PairwiseHasher(NeuralHasher):
         )
         sampled = self.pair_distance == "sampled"
         return Objective(weights, make_estimator(self.estimator), PairLoss(self.margin), sample_pairs=sampled)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 
 from fewbits.hashers.base import LinearHasher, row_by_row
 from fewbits.hashers.reduction import principal_directions
@@ -41,6 +41,8 @@ class SemiSupervisedHashing(LinearHasher):
     J. Wang, S. Kumar, S. Chang. Semi-supervised hashing for large-scale search. TPAMI 2012.
     """
 
+    needs_labels = True
+
     def __init__(
         self,
         n_bits: int = 64,
@@ -72,11 +74,6 @@ class SemiSupervisedHashing(LinearHasher):
         self.weights_ = np.ascontiguousarray(directions @ planes, dtype=np.float32)
         self.offsets_ = (mean @ planes).astype(np.float32)
         self.offsets_[rank:] = 1  # a bit without a direction is always 0
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        return tags
 
 
 def _scaled(matrix: Any) -> Any:

@@ -42,6 +42,7 @@ class SpectralHashing(Hasher):
     Y. Weiss, A. Torralba, R. Fergus. Spectral hashing. NeurIPS 2008.
     """
 
+    learnt = ("directions", "low", "high", "modes")
     directions_: NDArray[np.float32]
     low_: NDArray[np.float32]
     high_: NDArray[np.float32]
@@ -60,13 +61,6 @@ class SpectralHashing(Hasher):
         place = (projected - self.low_) / width  # 0 to 1 in the range
         direction, waves = self.modes_.T
         return (np.cos(np.pi * waves * place[:, direction]) >= 0).astype(np.uint8)
-
-    def _learnt_arrays(self) -> dict[str, NDArray[Any]]:
-        return {"directions": self.directions_, "low": self.low_, "high": self.high_, "modes": self.modes_}
-
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self.directions_, self.modes_ = arrays["directions"], arrays["modes"]
-        self.low_, self.high_ = arrays["low"], arrays["high"]
 
 
 def smoothest_modes(ranges: NDArray[Any], count: int) -> NDArray[np.int64]:

@@ -58,6 +58,7 @@ class StackedRBM(NeuralHasher):
     R. Salakhutdinov, G. Hinton. Semantic hashing. International Journal of Approximate Reasoning 2009.
     """
 
+    learnt = (*NeuralHasher.learnt, "pretraining_errors")
     usual_epochs = 25
     hidden: Sequence[int]
     learning_rate: float
@@ -141,10 +142,3 @@ class StackedRBM(NeuralHasher):
     @staticmethod
     def _activation(values: NDArray[np.float32]) -> NDArray[np.float32]:
         return expit(values)
-
-    def _learnt_arrays(self) -> dict[str, NDArray[Any]]:
-        return {**super()._learnt_arrays(), "pretraining_errors": self.pretraining_errors_}
-
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        super()._restore(arrays)
-        self.pretraining_errors_ = arrays["pretraining_errors"]

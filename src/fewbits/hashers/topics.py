@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.linear_model import Ridge
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 
 from fewbits.checks import check_whole_number
-from fewbits.errors import DataError
 from fewbits.hashers.base import LinearHasher, sample_rows
 from fewbits.hashers.similarity import known_labels
 
@@ -60,6 +59,8 @@ class TagTopicHashing(LinearHasher):
     Q. Wang, D. Zhang, L. Si. Semantic hashing using tags and topic modeling. SIGIR 2013.
     """
 
+    learnt = (*LinearHasher.learnt, "topics")
+    needs_labels = needs_positive = True
     topics_: NDArray[np.float32]
 
     def __init__(
@@ -91,8 +92,6 @@ class TagTopicHashing(LinearHasher):
         check_whole_number("topic_passes", self.topic_passes, 1)
         labels = known_labels(y, X.shape[0])
         rows = sparse.csr_array(X)
-        if rows.nnz and rows.data.min() < 0:
-            raise DataError("Negative values in data passed to a topic model", allowed="0 or more")
         generator = check_random_state(self.random_state)
         theta = self._topics(rows, generator)
         codes = self._codes(theta, labels, generator)
@@ -146,19 +145,6 @@ class TagTopicHashing(LinearHasher):
             left = everyone + (1 - self.absent) * having.T @ having + self.tag_ridge * np.eye(codes.shape[1])
             factors[:, tag] = np.linalg.solve(left, sums[patterns[:, tag]].sum(axis=0))
         return factors
-
-    def _learnt_arrays(self) -> dict[str, NDArray[Any]]:
-        return {**super()._learnt_arrays(), "topics": self.topics_}
-
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        super()._restore(arrays)
-        self.topics_ = arrays["topics"]
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
-        tags.input_tags.positive_only = True
-        return tags
 
 
 def _patterns(labels: Any) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:

@@ -57,6 +57,7 @@ class VDSH(NeuralHasher):
     S. Chaidaroon, Y. Fang. Variational deep semantic hashing for text documents. SIGIR 2017.
     """
 
+    learnt = (*NeuralHasher.learnt, "offsets")
     usual_epochs = 25
     hidden: Sequence[int]
     learning_rate: float
@@ -161,13 +162,6 @@ class VDSH(NeuralHasher):
 
     def _encode(self, X: Any) -> Bits:
         return (self._logits(X) > self.offsets_).astype(np.uint8)
-
-    def _learnt_arrays(self) -> dict[str, NDArray[Any]]:
-        return {**super()._learnt_arrays(), "offsets": self.offsets_}
-
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        super()._restore(arrays)
-        self.offsets_ = arrays["offsets"]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -71,6 +71,7 @@ def train_stack(
     generator = torch.Generator().manual_seed(seed)
     machines: list[BoltzmannMachine] = []
     errors: list[list[float]] = []
+    visible = X
     for width in widths:
         bias = torch.zeros(widths[len(machines) - 1])
         if not machines:
@@ -79,15 +80,17 @@ def train_stack(
         errors.append([])
         for epoch in range(epochs):
             batches = list(_row_batches(X.shape[0], batch_size, seed * 1_000_003 + epoch))
-            total = 0.0
-            for rows in batches:
-                visible = torch.from_numpy(X[rows].toarray())  # one batch at a time is dense
-                for below in machines:
-                    visible = below.hidden(visible)
-                total += machine.step(visible, learning_rate) * len(rows)
+            total = sum(machine.step(_dense(visible, rows), learning_rate) * len(rows) for rows in batches)
             errors[-1].append(total / X.shape[0])
         machines.append(machine)
+        in_order = np.array_split(np.arange(X.shape[0]), -(-X.shape[0] // batch_size))
+        visible = torch.cat([machine.hidden(_dense(visible, rows)) for rows in in_order])  # (documents, width)
     return machines, errors
+
+
+def _dense(visible: Any, rows: Any) -> Tensor:
+    """Some rows; of the documents themselves one batch at a time is dense."""
+    return visible[rows] if isinstance(visible, Tensor) else torch.from_numpy(visible[rows].toarray())
 
 
 def _row_batches(count: int, size: int, seed: int) -> Iterator[Any]:

@@ -130,6 +130,7 @@ class _SoftmaxLoss(torch.autograd.Function):
         ctx.save_for_backward(codes[:count], table, sums_of_embeddings, sums[:count])
         ctx.block, ctx.targets = block[:count], targets  # not saved tensors: those may not be written to
         ctx.mark_non_differentiable(block, sums)
+        ctx.set_materialize_grads(False)  # or each step would fill a block of zeros as the gradient of the block
         return values, block, sums
 
     @staticmethod
