@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from scipy import sparse
 
 from fewbits import Dataset, Document, SearchEngine, load_dataset
 from fewbits.corpus.archives import cache_folder, find_archive
@@ -71,3 +76,32 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(variable, "http://127.0.0.1:9")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     return tmp_path / "cache" / "fewbits"
+
+
+WITHOUT_TORCH = """
+import sys
+class NoTorch:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "torch":
+            raise ImportError("there is no torch")
+sys.meta_path.insert(0, NoTorch())
+import numpy as np
+from scipy import sparse
+from pathlib import Path
+from fewbits.hashers.registry import read_hasher
+hasher = read_hasher(Path(sys.argv[1]))
+np.save(sys.argv[3], hasher.transform(sparse.load_npz(sys.argv[2])))
+"""
+
+
+@pytest.fixture
+def encode_without_torch(tmp_path: Path) -> Callable[[Path, Any], Any]:
+    """Encode rows with a written hasher in a process that cannot import torch."""
+
+    def encode(folder: Path, rows: Any) -> Any:
+        sparse.save_npz(tmp_path / "rows.npz", rows)
+        arguments = [folder, tmp_path / "rows.npz", tmp_path / "codes.npy"]
+        subprocess.run([sys.executable, "-c", WITHOUT_TORCH, *arguments], check=True)
+        return np.load(tmp_path / "codes.npy")
+
+    return encode

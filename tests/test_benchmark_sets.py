@@ -9,6 +9,7 @@ import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import joblib
 import numpy as np
@@ -21,9 +22,11 @@ from fewbits.benchmark.describe import describe
 from fewbits.corpus.arxiv import read_arxiv
 from fewbits.corpus.newsgroups import read_newsgroups
 from fewbits.corpus.reuters import read_reuters
+from fewbits.corpus.splits import PARTS
 from fewbits.corpus.tmc import read_tmc
 from fewbits.datasets import SOURCES
 from fewbits.errors import DataError, MissingFileError, ParameterError
+from fewbits.hashers.registry import make_hasher, write_hasher
 
 # protocol: train, validation, test, vocabulary, labels, random floor
 PROTOCOL = {
@@ -246,3 +249,25 @@ def test_the_same_documents_have_the_same_fingerprint_however_packed_and_others_
     two = load_dataset("ng20", path=tar(tmp_path / "2.tar.gz", {f"./{name}": text for name, text in files.items()}))
     three = load_dataset("ng20", path=tar(tmp_path / "3.tar.gz", {**files, "x/g/3": "Subject: a\n\nchanged"}))
     assert one.fingerprint == two.fingerprint != three.fingerprint
+
+
+@pytest.mark.xdist_group("archives")
+@pytest.mark.parametrize("method", ["bernoulli-vae", "pairwise", "arm-dvae"])
+def test_without_torch_every_document_has_the_same_code_alone_in_any_batch_and_order(
+    method: str,
+    benchmark_set: Callable[[str], Dataset],
+    encode_without_torch: Callable[[Path, Any], Any],
+    tmp_path: Path,
+) -> None:
+    dataset = benchmark_set("ng20")
+    rows = sparse.csr_array(sparse.vstack([dataset.part(part).features for part in PARTS]))
+    hasher = make_hasher(method, 64, 0, epochs=1, **({"n_neighbours": 0} if method == "bernoulli-vae" else {}))
+    codes = hasher.fit(dataset.train.features, dataset.train.labels).transform(rows)
+    assert len(codes) == 18_846
+    write_hasher(hasher, tmp_path)
+    assert np.array_equal(encode_without_torch(tmp_path, rows), codes)
+    generator = np.random.default_rng(0)
+    order = generator.permutation(len(codes))
+    cuts = np.cumsum(generator.choice([1, 7, 100, 1000], len(codes)))
+    for some in np.split(order, cuts[cuts < len(codes)]):  # alone, too
+        assert np.array_equal(hasher.transform(rows[some]), codes[some])

@@ -64,10 +64,9 @@ def training_speed(dataset_name: str) -> TrainingSpeed:
     Both get the same documents in the same batches, and all cores.
     """
     need_torch()
-    rounds = [
-        (_in_new_process(_our_rate, dataset_name), _in_new_process(_textbook_rate, dataset_name)) for _ in range(ROUNDS)
-    ]
     features = load_dataset(dataset_name).train.features
+    batches = _batches(features)
+    rounds = [(_in_new_process(_our_rate, batches), _in_new_process(_textbook_rate, batches)) for _ in range(ROUNDS)]
     ours, textbook = zip(*rounds, strict=True)
     return TrainingSpeed(
         dataset=dataset_name,
@@ -103,14 +102,13 @@ def time_to_quality(dataset: Dataset) -> TimeToQuality:
     )
 
 
-def _in_new_process(measure: Callable[[str], float], dataset_name: str) -> float:
+def _in_new_process(measure: Callable[[list[Any]], float], batches: list[Any]) -> float:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        return pool.submit(measure, dataset_name).result()
+        return pool.submit(measure, batches).result()
 
 
-def _batches(dataset_name: str) -> list[Any]:
+def _batches(features: Any) -> list[Any]:
     """The same rows for both, a list of CSR batches."""
-    features = load_dataset(dataset_name).train.features
     order = np.random.default_rng(0).permutation(features.shape[0])
     steps = np.arange(WARM_UP_STEPS + STEPS) * BATCH
     return [features[order.take(range(start, start + BATCH), mode="wrap")] for start in steps]
@@ -126,7 +124,7 @@ def _rate(step: Callable[[Any], None], batches: list[Any]) -> float:
     return STEPS * BATCH / (time.perf_counter() - start)
 
 
-def _our_rate(dataset_name: str) -> float:
+def _our_rate(batches: list[Any]) -> float:
     """The training loop of :class:`fewbits.BernoulliVAE` with ARM-DVAE's settings; the first steps are not timed."""
     import torch
     from scipy import sparse
@@ -137,7 +135,7 @@ def _our_rate(dataset_name: str) -> float:
     from fewbits.learning.objective import Objective, Weights
     from fewbits.learning.training import Loop, Training
 
-    rows = sparse.csr_array(sparse.vstack(_batches(dataset_name)))
+    rows = sparse.csr_array(sparse.vstack(batches))
     mean = torch.from_numpy(np.asarray(rows.mean(axis=0), dtype=np.float32).ravel())
     marks: list[float] = []
 
@@ -148,19 +146,18 @@ def _our_rate(dataset_name: str) -> float:
                     marks.append(time.perf_counter())
                 yield batch
 
-    batches = Timed(rows, Words(rows), batch_size=BATCH, seed=0)
+    timed = Timed(rows, Words(rows), batch_size=BATCH, seed=0)
     model = Model(Shape(BITS, HIDDEN, DROPOUT), mean, None, torch.Generator().manual_seed(0))
     objective = Objective(Weights(kl=(KL_WEIGHT, KL_WEIGHT)), make_estimator("arm"))
-    Training(model, objective, batches, Loop(1, batches.steps, LEARNING_RATE)).run()
+    Training(model, objective, timed, Loop(1, timed.steps, LEARNING_RATE)).run()
     return STEPS * BATCH / (time.perf_counter() - marks[0])
 
 
-def _textbook_rate(dataset_name: str) -> float:
+def _textbook_rate(batches: list[Any]) -> float:
     """The same model as a textbook has it: dense rows, linear layers, log_softmax, Adam as it comes."""
     import torch
     from torch import nn
 
-    batches = _batches(dataset_name)
     words = batches[0].shape[1]
     encoder = nn.Sequential(
         nn.Linear(words, HIDDEN[0]),

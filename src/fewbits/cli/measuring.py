@@ -192,13 +192,16 @@ def bench_speed(
         print(render_speed(folder), end="")
         return
     names = dataset or ["ng20", "arxiv"]
-    measured: list[TrainingSpeed | TimeToQuality] = [training_speed(name) for name in watch(names, "Training")]
-    if "ng20" in names:
-        measured.append(time_to_quality(load_dataset("ng20", progress=err.is_terminal)))
-    for facts in measured:
+
+    def tell(facts: TrainingSpeed | TimeToQuality) -> None:
         if save:
             err.print(f"saved {save_speed(facts, folder)}", markup=False, soft_wrap=True)
         print_json(facts)
+
+    for name in watch(names, "Training"):
+        tell(training_speed(name))
+    if "ng20" in names:
+        tell(time_to_quality(load_dataset("ng20", progress=err.is_terminal)))
 
 
 @bench.command("supervision")
