@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from fewbits.hashers.neural import Neighbours, NeuralHasher, held_out_rows, need_torch, usual_neighbours
+from fewbits.hashers.neural import (
+    Neighbours,
+    NeuralHasher,
+    has_few_words,
+    held_out_rows,
+    need_torch,
+    usual_hidden,
+    usual_neighbours,
+)
 
 
 class BernoulliVAE(NeuralHasher):
@@ -19,8 +27,9 @@ class BernoulliVAE(NeuralHasher):
     ----------
     n_bits : int, default=64
         Length of the code.
-    hidden : sequence of int, default=()
-        Widths of the encoder's hidden layers; with none the logits are linear in the words. The paper has (500, 500).
+    hidden : sequence of int or None, default=None
+        Widths of the encoder's hidden layers; None for a linear encoder where there are 2,000 words or more, and one
+        layer of 1,000 where there are fewer. The paper has (500, 500).
     dropout : float, default=0.0
         Share of the last hidden layer's outputs that are left out in a step.
     word_dropout : float, default=0.0
@@ -38,17 +47,20 @@ class BernoulliVAE(NeuralHasher):
         Probability gamma of a 1 under the prior, for all bits or for each.
     n_neighbours : int or None, default=None
         Of how many neighbours the words are explained; 0 for none, None for a hundredth of the documents, but between
-        10 and 100.
+        10 and 100, or 30 with fewer than 2,000 words.
     neighbour_weight : float, default=0.9
         Share of the neighbours' words beside the document's own.
     neighbour_dimensions : int, default=128
-        Neighbours are the nearest by cosine in a latent semantic space of so many dimensions.
-    refinements : int, default=1
-        How often codes of 128 bits are learnt first, only to find better neighbours by them.
+        Neighbours are the nearest by cosine in a latent semantic space of so many dimensions; with fewer than 2,000
+        words, by the words themselves.
+    refinements : int or None, default=None
+        How often codes of 128 bits are learnt first, only to find better neighbours by them; None for once, or not at
+        all with fewer than 2,000 words.
     epochs : int or None, default=None
         Passes over the documents; None for 12, or so many more that a small corpus makes 300 steps.
-    batch_size, learning_rate, schedule : default=100, 0.01, "cosine"
-        Documents in a step, Adam's step size and how it falls ("cosine" or "constant").
+    batch_size, learning_rate, schedule : default=100, None, "cosine"
+        Documents in a step, Adam's step size and how it falls ("cosine" or "constant"). None for 0.01 with a linear
+        encoder and 0.003 with hidden layers.
     clip : float or None, default=None
         Largest norm of a gradient.
     validation_fraction, patience : default=0.0, None
@@ -71,14 +83,12 @@ class BernoulliVAE(NeuralHasher):
     """
 
     usual_epochs = 12
-    hidden: Sequence[int]
-    learning_rate: float
 
     def __init__(
         self,
         n_bits: int = 64,
         *,
-        hidden: Sequence[int] = (),
+        hidden: Sequence[int] | None = None,
         dropout: float = 0.0,
         word_dropout: float = 0.0,
         initial_scale: float = 0.03,
@@ -89,10 +99,10 @@ class BernoulliVAE(NeuralHasher):
         n_neighbours: int | None = None,
         neighbour_weight: float = 0.9,
         neighbour_dimensions: int = 128,
-        refinements: int = 1,
+        refinements: int | None = None,
         epochs: int | None = None,
         batch_size: int = 100,
-        learning_rate: float = 0.01,
+        learning_rate: float | None = None,
         schedule: str = "cosine",
         clip: float | None = None,
         validation_fraction: float = 0.0,
@@ -138,11 +148,15 @@ class BernoulliVAE(NeuralHasher):
         def learn(neighbours: Neighbours, n_bits: int, name: str) -> None:
             self._learn(known, looked_at, neighbours, n_bits, seed, name)
 
-        wanted = usual_neighbours(known.shape[0]) if self.n_neighbours is None else self.n_neighbours
-        learn(self._find_neighbours(known, wanted, self.refinements, seed, learn), self.n_bits, "final")
+        wanted = usual_neighbours(known) if self.n_neighbours is None else self.n_neighbours
+        usual = 0 if has_few_words(known) else 1
+        refinements = usual if self.refinements is None else self.refinements
+        learn(self._find_neighbours(known, wanted, refinements, seed, learn), self.n_bits, "final")
 
     def _depth_and_speed(self, n_features: int, n_bits: int) -> tuple[tuple[int, ...], float]:
-        return tuple(self.hidden), self.learning_rate
+        hidden = usual_hidden(self.hidden, n_features)
+        usual = 0.003 if hidden else 0.01
+        return hidden, usual if self.learning_rate is None else self.learning_rate
 
     def _learn(self, known: Any, looked_at: Any, neighbours: Neighbours, n_bits: int, seed: int, name: str) -> None:
         from fewbits.learning.batches import Batches, Words

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 Neighbours = NDArray[np.int64] | None  # (documents, neighbours)
 CONSTANT_SHARE = 0.005  # a bit that is the same in all documents but so many says nothing
 REFINING_BITS = 128  # codes that only serve to find better neighbours are long
+FEW_WORDS = 2000
+HIDDEN = (1000,)
 LEAST_STEPS = 300  # a small corpus is passed over more often
 NOT_PART_OF_TRAINING = ("callbacks", "checkpoint", "verbose", "device", "random_state")
 
@@ -141,7 +143,7 @@ class NeuralHasher(Hasher):
     def _find_neighbours(
         self, rows: Any, wanted: int, refinements: int, seed: int, learn: Callable[[Neighbours, int, str], None]
     ) -> Neighbours:
-        """The nearest documents of each, at first in a latent semantic space.
+        """The nearest documents of each, at first in a latent semantic space, or by their words where these are few.
 
         Then, as often as there are refinements, ``learn(neighbours, n_bits, name)`` learns long codes from them, by
         which better ones are found.
@@ -150,7 +152,8 @@ class NeuralHasher(Hasher):
         check_whole_number("refinements", refinements, 0)
         if not wanted or rows.shape[0] < 2:
             return None
-        neighbours = latent_neighbours(rows, wanted, self.neighbour_dimensions, seed)
+        dimensions = rows.shape[1] if has_few_words(rows) else self.neighbour_dimensions
+        neighbours = latent_neighbours(rows, wanted, dimensions, seed)
         for number in range(refinements):
             learn(neighbours, REFINING_BITS, f"refinement-{number}")
             neighbours = neighbours_of_each(normalize(expit(self._logits(rows)) - 0.5), wanted)
@@ -247,9 +250,22 @@ class NeuralHasher(Hasher):
         return digest.hexdigest()
 
 
-def usual_neighbours(documents: int) -> int:
+def has_few_words(X: Any) -> bool:
+    """Whether it takes several words together to tell what a document is about: one says little, a linear encoder no
+    more than that, and a latent space of fewer dimensions less still."""
+    return bool(X.shape[1] < FEW_WORDS)
+
+
+def usual_hidden(hidden: Sequence[int] | None, n_features: int) -> tuple[int, ...]:
+    """Widths of hidden layers: unless given none, or one where there are few words."""
+    if hidden is None:
+        return HIDDEN if n_features < FEW_WORDS else ()
+    return tuple(hidden)
+
+
+def usual_neighbours(X: Any) -> int:
     """How many neighbours say what a document is about: a topic of a small corpus has few documents."""
-    return min(100, max(10, documents // 100))
+    return min(30 if has_few_words(X) else 100, max(10, X.shape[0] // 100))
 
 
 def need_torch() -> None:

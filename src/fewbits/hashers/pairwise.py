@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 from fewbits.codes import check_n_bits
 from fewbits.errors import DataError, ParameterError
 from fewbits.hashers.bernoulli import as_prior, as_range
-from fewbits.hashers.neural import Neighbours, NeuralHasher, held_out_rows, need_torch, usual_neighbours
+from fewbits.hashers.neural import Neighbours, NeuralHasher, held_out_rows, need_torch, usual_hidden, usual_neighbours
 from fewbits.hashers.similarity import known_labels
 
 if TYPE_CHECKING:
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 PAIRS = ("balanced", "random")
 DISTANCES = ("expected", "sampled")
-MANY_FEATURES = 2000  # a linear encoder needs so many
-HIDDEN = (1000,)
 Self = TypeVar("Self", bound="PairwiseHasher")
 
 
@@ -59,8 +57,10 @@ class PairwiseHasher(NeuralHasher):
     n_neighbours : int or None, default=None
         How many neighbours' words are explained beside a document's own; None for 0 where all documents have labels,
         else as for :class:`BernoulliVAE`.
-    neighbour_weight, neighbour_dimensions, refinements :
+    neighbour_weight, neighbour_dimensions :
         As for :class:`BernoulliVAE`.
+    refinements : int, default=1
+        How often codes of 128 bits are learnt first, only to find better neighbours by them.
     epochs : int or None, default=None
         Passes over the documents; None for 25, or so many more that a small corpus makes 300 steps.
     learning_rate : float or None, default=None
@@ -199,7 +199,7 @@ class PairwiseHasher(NeuralHasher):
         self, rows: Any, all_labelled: bool, seed: int, learn: Callable[[Neighbours, int, str], None]
     ) -> Neighbours:
         """Neighbours make up for labels that are not there."""
-        usual = 0 if all_labelled else usual_neighbours(rows.shape[0])
+        usual = 0 if all_labelled else usual_neighbours(rows)
         wanted = usual if self.n_neighbours is None else self.n_neighbours
         return self._find_neighbours(rows, wanted, self.refinements, seed, learn)
 
@@ -207,12 +207,10 @@ class PairwiseHasher(NeuralHasher):
         return {"batch_size": self.batch_size, "seed": seed, "device": self.device}
 
     def _depth_and_speed(self, n_features: int, n_bits: int) -> tuple[tuple[int, ...], float]:
-        hidden = self.hidden
-        if hidden is None:
-            hidden = () if n_features >= MANY_FEATURES else HIDDEN
+        hidden = usual_hidden(self.hidden, n_features)
         # the more bits take part in a score, the further it goes when all of them make a step
         usual = 0.003 if hidden else 0.085 / n_bits**0.5
-        return tuple(hidden), usual if self.learning_rate is None else self.learning_rate
+        return hidden, usual if self.learning_rate is None else self.learning_rate
 
     def _prepare(self, X: Any) -> Any:
         need_torch()

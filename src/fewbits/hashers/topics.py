@@ -19,7 +19,7 @@ from fewbits.hashers.similarity import known_labels
 class TagTopicHashing(LinearHasher):
     """Codes that stay near a document's topics and tell its tags, as a linear function of its words (SHTTM).
 
-    The topics theta come from latent Dirichlet allocation with ``n_bits`` topics, each topic scaled to one spread. The
+    The topics theta are a document's shares of ``n_bits`` topics by latent Dirichlet allocation, less their means. The
     codes Y and the tags' factors U are found by turns, each in closed form:
     minimise sum C (T - U'Y)^2 + tag_ridge |U|^2 + topic_weight |Y - theta|^2, where T are the labels and C counts a tag
     that is there as 1, one that is not as ``absent``. A ridge regression then maps words to codes, and its outputs
@@ -32,8 +32,9 @@ class TagTopicHashing(LinearHasher):
         Length of the code, and number of topics.
     topic_weight : float, default=0.003
         Weight gamma of the topics beside the tags.
-    tag_ridge : float, default=0.1
-        Weight alpha that keeps the tags' factors small.
+    tag_ridge : float, default=100.0
+        Weight alpha that keeps the tags' factors small, and so what codes say of tags large beside the topics: with
+        more bits than tags, the topics alone decide what the tags leave open.
     absent : float, default=0.1
         Confidence in a tag that is not there.
     word_ridge : float, default=3.0
@@ -68,7 +69,7 @@ class TagTopicHashing(LinearHasher):
         n_bits: int = 64,
         *,
         topic_weight: float = 0.003,
-        tag_ridge: float = 0.1,
+        tag_ridge: float = 100.0,
         absent: float = 0.1,
         word_ridge: float = 3.0,
         document_scale: float = 10.0,
@@ -100,7 +101,7 @@ class TagTopicHashing(LinearHasher):
         self.offsets_ = np.median(rows.astype(np.float32) @ self.weights_, axis=0).astype(np.float32)
 
     def _topics(self, rows: Any, generator: np.random.RandomState) -> NDArray[np.float64]:
-        """Shares of the topics (documents, bits), each topic with mean 0 and variance 1."""
+        """Shares of the topics (documents, bits), less their means."""
         counts = rows * rows.dtype.type(self.document_scale)
         model = LatentDirichletAllocation(
             self.n_bits,
@@ -111,8 +112,7 @@ class TagTopicHashing(LinearHasher):
         ).fit(sample_rows(counts, self.max_rows, generator))
         self.topics_ = (model.components_ / model.components_.sum(axis=1, keepdims=True)).astype(np.float32)
         shares = model.transform(counts)
-        spread = shares.std(axis=0)
-        return np.asarray((shares - shares.mean(axis=0)) / np.where(spread > 0, spread, 1))
+        return np.asarray(shares - shares.mean(axis=0))
 
     def _codes(self, theta: NDArray[np.float64], labels: Any, generator: np.random.RandomState) -> NDArray[np.float64]:
         """Relaxed codes Y (documents, bits) of the training documents."""
