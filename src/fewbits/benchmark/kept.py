@@ -31,7 +31,10 @@ class Measured:
 def keep_codes(result: Result, codes: Codes, results: Path) -> Path:
     """Write the codes of a run, packed."""
     path = _place(result, results)
-    arrays = {"queries": np.ascontiguousarray(pack(codes.queries)), "database": np.ascontiguousarray(pack(codes.database))}
+    arrays = {
+        "queries": np.ascontiguousarray(pack(codes.queries)),
+        "database": np.ascontiguousarray(pack(codes.database)),
+    }
     with replacing(path) as stream:
         stream.write(save(arrays))
     return path

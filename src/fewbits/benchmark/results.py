@@ -45,6 +45,11 @@ class Result:
         """What was run, whatever the documents were."""
         return run_key(self.method, self.dataset, self.bits, self.seed, self.part, self.parameters)
 
+    @property
+    def cell(self) -> str:
+        """What the runs of one cell of a table have in common: all but the seed."""
+        return run_key(self.method, self.dataset, self.bits, None, self.part, self.parameters)
+
     def save(self, folder: Path) -> Path:
         """Write into the store, in the place of the same run's last result."""
         path = Path(folder) / self.file_name
@@ -68,8 +73,8 @@ class Result:
         return cls(**content)
 
 
-def run_key(method: str, dataset: str, bits: int, seed: int, part: str, parameters: dict[str, Any]) -> str:
-    """What was run in one line: equal for equal runs."""
+def run_key(method: str, dataset: str, bits: int, seed: int | None, part: str, parameters: dict[str, Any]) -> str:
+    """What was run in one line: equal for equal runs; without a seed, for runs that differ by it alone."""
     return json.dumps([method, dataset, bits, seed, part, parameters], sort_keys=True)
 
 

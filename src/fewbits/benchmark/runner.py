@@ -1,4 +1,4 @@
-"""Many runs, side by side, each in a process that is not this one: what is finished is not repeated, what fails is told.
+"""Many runs, side by side in other processes: what is finished is not repeated, and a failure is a result.
 
 A result is written by the process that made it, whole or not at all, and its name is known before. So the store is all
 that the runner knows about its own past: killed at any moment, it goes on where it was.
@@ -55,7 +55,7 @@ def run_all(
         Whether runs that failed, or all runs, are done again.
     """
     check_whole_number("jobs", jobs, 1)
-    wanted = list(specs)
+    wanted = list({spec.key: spec for spec in specs}.values())  # a suite may name a run twice: here and in a grid
     for spec in wanted:
         spec.check()
     with _Pool(min(jobs, max(len(wanted), 1))) as pool:

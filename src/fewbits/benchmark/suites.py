@@ -64,6 +64,11 @@ class Spec:
         return run_key(self.method, self.dataset_name, self.bits, self.seed, self.part, self.all_parameters)
 
     @property
+    def cell(self) -> str:
+        """What the runs of one cell of a table have in common: all but the seed."""
+        return run_key(self.method, self.dataset_name, self.bits, None, self.part, self.all_parameters)
+
+    @property
     def dataset_name(self) -> str:
         """As results have it: a .mat file has its own name, wherever it lies."""
         return Path(self.dataset).name
@@ -97,10 +102,10 @@ def load_suite(name: str | Path) -> Suite:
         content = tomllib.loads(source.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise DataError(f"{name} is not TOML", got=error) from error
-    specs = {spec.key: spec for block in content.get("runs", []) for spec in _specs(block, str(name))}
+    specs = [spec for block in content.get("runs", []) for spec in _specs(block, str(name))]
     if not specs:
         raise DataError(f"{name} names no run", allowed="one [[runs]] or more", hint="See docs/benchmark.md.")
-    return Suite(Path(name).stem, str(content.get("title", "")), list(specs.values()))
+    return Suite(Path(name).stem, str(content.get("title", "")), specs)
 
 
 def _specs(block: dict[str, Any], suite: str) -> Iterator[Spec]:
