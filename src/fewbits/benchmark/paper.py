@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
@@ -128,11 +128,9 @@ def collection_table(store: Store, dataset: str, setting: str) -> Table:
     printed = published_precision()
 
     def cells(method: str) -> list[Cell]:
-        of_method = _where(specs, lambda spec: spec.method == method)
+        of_method = _where(specs, method=method)
         theirs = printed.get((method, dataset), {})
-        return [
-            store.cell(_where(of_method, lambda s, bits=bits: s.bits == bits), theirs.get(bits)) for bits in LENGTHS
-        ]
+        return [store.cell(_where(of_method, bits=bits), theirs.get(bits)) for bits in LENGTHS]
 
     methods = [name for name in METHODS if any(spec.method == name for spec in specs)]
     return Table(
@@ -155,10 +153,10 @@ def ablation_table(store: Store, parameter: str) -> Table:
     printed = {f[theirs_name]: f["value"] for f in published_figures() if theirs_name in f}
     rows = []
     for method in [name for name in METHODS if any(spec.method == name for spec in specs)]:
-        of_method = _where(specs, lambda spec, method=method: spec.method == method)
+        of_method = _where(specs, method=method)
         cells = [
             store.cell(
-                _where(of_method, lambda s, value=value: s.parameters[parameter] == value),
+                _where(of_method, parameters={parameter: value}),
                 printed.get(value) if method == "psh-arm" else None,
             )
             for value in values
@@ -186,11 +184,9 @@ def scale_table(store: Store) -> Table:
             printed[figure["method"]][figure["bits"]] = figure["value"]
     rows = []
     for method in [name for name in METHODS if any(spec.method == name for spec in specs)]:
-        of_method = _where(specs, lambda spec, method=method: spec.method == method)
+        of_method = _where(specs, method=method)
         theirs = printed[METHODS[method].title]
-        cells = [
-            store.cell(_where(of_method, lambda s, bits=bits: s.bits == bits), theirs.get(bits)) for bits in LENGTHS
-        ]
+        cells = [store.cell(_where(of_method, bits=bits), theirs.get(bits)) for bits in LENGTHS]
         epochs = [
             result.seconds["epoch"] for spec in of_method for result in store.of(spec) if "epoch" in result.seconds
         ]
@@ -261,8 +257,8 @@ def more_tables(store: Store, figures: Iterable[Figure]) -> list[Table]:
     return [*(ablation_table(store, name) for name in ABLATIONS), words_table(figures), scale_table(store)]
 
 
-def _where(specs: Sequence[Spec], holds: Callable[[Any], bool]) -> list[Spec]:
-    return [spec for spec in specs if holds(spec)]
+def _where(specs: Sequence[Spec], **wanted: Any) -> list[Spec]:
+    return [spec for spec in specs if all(getattr(spec, name) == value for name, value in wanted.items())]
 
 
 def _varies(spec: Spec, parameter: str) -> bool:
@@ -275,17 +271,16 @@ def _floor(store: Store, specs: Sequence[Spec]) -> list[str]:
 
 
 def _agreement(table: Table) -> list[str]:
-    """Where the best and the worst value are, published and ours, and whether they are the same."""
+    """Where the best and the worst value are, published and ours, and whether the best is the same."""
     [row] = [row for row in table.rows if row.method == "psh-arm"]
     both = [(column, cell) for column, cell in zip(table.columns, row.cells, strict=True) if cell.published is not None]
     theirs = {column: cell.published for column, cell in both if cell.published is not None}
     ours = {column: cell.mean for column, cell in both if cell.mean is not None}
     if len(ours) < len(theirs):
         return []
-    best, best_of_ours = max(theirs, key=theirs.__getitem__), max(ours, key=ours.__getitem__)
-    said = "agree" if best == best_of_ours else "do not agree"
+    agree = "agree" if max(theirs, key=theirs.__getitem__) == max(ours, key=ours.__getitem__) else "do not agree"
     return [
-        f"Over the paper's values, the published precision {_course(theirs)}; ours {_course(ours)}: they {said} on the"
+        f"Over the paper's values, the published precision {_course(theirs)}; ours {_course(ours)}: they {agree} on the"
         " best value."
     ]
 
@@ -293,8 +288,3 @@ def _agreement(table: Table) -> list[str]:
 def _course(figures: dict[str, float]) -> str:
     best, worst = max(figures, key=figures.__getitem__), min(figures, key=figures.__getitem__)
     return f"is best at {best} and lower by {figures[best] - figures[worst]:.3f} at {worst}"
-    said = "They agree on the best value." if best[0] == best[1] else "They do not agree on the best value."
-    return [
-        f"Over the paper's values, the published precision is best at {best[0]} and falls by {drops[0]:.3f} to its"
-        f" lowest at {worst[0]}; ours is best at {best[1]} and falls by {drops[1]:.3f} to its lowest at {worst[1]}. {said}"
-    ]

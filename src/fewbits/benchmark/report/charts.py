@@ -145,7 +145,7 @@ def _drawing(name: str, size: tuple[float, float] = SIZE) -> Iterator[tuple[Axes
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError("drawing charts", extra="report") from error
-    style: dict[str, Any] = {
+    style: Any = {
         "svg.fonttype": "none",
         "svg.hashsalt": name,  # ids that are the same in every rendering, and others in every chart
         "font.size": 10,
