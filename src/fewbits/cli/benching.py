@@ -12,11 +12,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from fewbits.benchmark.compare import find_worse, load_baseline, render_all
 from fewbits.benchmark.figures import PICTURED, load_figures, make_figure, save_figure
 from fewbits.benchmark.kept import measure_again
+from fewbits.benchmark.own import LENGTHS, bench_corpus, corpus_with_labels, corpus_with_pairs, recommend
 from fewbits.benchmark.report import write_report
 from fewbits.benchmark.results import Result, load_results
 from fewbits.benchmark.runner import Step, run_all
 from fewbits.benchmark.suites import load_suite
-from fewbits.cli.output import err, watch
+from fewbits.cli.options import AsJson, Encoding, IdField, TextFields
+from fewbits.cli.output import err, out, print_json, print_table, watch
+from fewbits.corpus import read_documents
+from fewbits.corpus.pairs import read_pairs
 from fewbits.datasets import load_dataset
 
 bench = typer.Typer(
@@ -110,6 +114,53 @@ def bench_figures(
     loaded = load_dataset(dataset, progress=err.is_terminal)
     for name in watch(method or list(PICTURED), "Learning"):
         err.print(f"saved {save_figure(make_figure(name, loaded, bits), results)}", markup=False, soft_wrap=True)
+
+
+@bench.command("own")
+def bench_own(
+    source: Annotated[str, typer.Argument(help="JSON Lines, CSV, TSV, Parquet, or a folder of .txt files.")],
+    text: TextFields = None,
+    id: IdField = None,
+    label: Annotated[str | None, typer.Option(help="Field of the label or labels.")] = None,
+    label_separator: Annotated[str | None, typer.Option(help="What separates labels inside the field.")] = None,
+    pairs: Annotated[
+        Path | None, typer.Option(help="Instead of labels: a file of pairs, fields left, right (ids) and same.")
+    ] = None,
+    encoding: Encoding = "utf-8",
+    method: Annotated[list[str] | None, typer.Option(help="Method, or several. [default: five of them]")] = None,
+    bits: Annotated[list[int] | None, typer.Option("--bits", help="Code length, or several.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare methods on your own corpus, and say which to take, how many bits, and what it costs.
+
+    Example: fewbits bench own news.jsonl --text title --text body --label topic
+    """
+    lengths = bits or list(LENGTHS)
+    documents = read_documents(
+        source, text=text or "text", id=id, label=label, label_separator=label_separator, encoding=encoding
+    )
+    read = watch(documents, "Reading documents")
+    corpus = corpus_with_labels(read) if pairs is None else corpus_with_pairs(read, list(read_pairs(pairs)))
+    count = len(lengths) * len(method or corpus.methods)
+    candidates = list(watch(bench_corpus(corpus, method, lengths), "Comparing", total=count))
+    advice = recommend(candidates, corpus)
+    if as_json:
+        return print_json({"candidates": candidates, "recommendation": advice})
+    header = ["method", "bits", corpus.measure, "s to learn", "bytes a document", "ms a query"]
+    rows = [
+        [
+            one.method,
+            str(one.bits),
+            f"{one.quality:.3f}",
+            f"{one.seconds_learning:.1f}",
+            str(one.bytes_per_document),
+            f"{one.milliseconds_per_query:.2f}",
+        ]
+        for one in candidates
+    ]
+    print_table(header, rows)
+    out.print(f"\n{advice}", markup=False)
+    return None
 
 
 def watch_runs(steps: Iterable[Step]) -> Iterator[Result]:

@@ -18,6 +18,7 @@ INK = "#010203"  # stands for the page's colour of text until the SVG is written
 STRONG = ("#e4572e", "#2e86de")
 OTHERS = ("#17a398", "#b07aa1", "#c9a227", "#8c6d5a", "#6a9f3c", "#d1699d", "#7f8fa6", "#5e60ce", "#00a6d6", "#a1887f")
 MARKERS = "osD^vP*Xdph<>"
+MOST_LEVEL_TICKS = 8
 SIZE = (5.2, 3.9)
 
 
@@ -31,7 +32,7 @@ class Curve:
     spread: Sequence[float] = ()
     strong: bool = False
     dashed: bool = False
-    like: str = ""  # has the colour of the curve of this title
+    shade: int = 0  # which colour, of the strong ones or of the others
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,13 @@ class Chart:
 
 
 def curves(name: str, found: Sequence[Curve], x: Axis, y: str, floor: float | None = None) -> str:
-    """Lines with their spread; a dashed level is the floor."""
+    """Lines with their spread; a dotted level is the floor. Without a line there is no chart."""
+    if not found:
+        return ""
     with _drawing(name) as (axes, written):
-        colours = _colours(found)
         for number, curve in enumerate(found):
-            colour = colours[curve.like or curve.title]
+            palette = STRONG if curve.strong else OTHERS
+            colour = palette[curve.shade % len(palette)]
             axes.plot(
                 curve.x,
                 curve.y,
@@ -81,7 +84,7 @@ def curves(name: str, found: Sequence[Curve], x: Axis, y: str, floor: float | No
             axes.axhline(floor, color=INK, linestyle=":", linewidth=1, label="random")
         axes.set_xscale(x.scale)
         if x.ticks:
-            axes.set_xticks(x.ticks, x.labels)
+            axes.set_xticks(x.ticks, x.labels, rotation=45 if len(x.ticks) > MOST_LEVEL_TICKS else 0)
             axes.minorticks_off()
         axes.set_xlabel(x.title)
         axes.set_ylabel(y)
@@ -114,8 +117,7 @@ def points(name: str, places: Sequence[Sequence[float]], classes: Sequence[int],
         x, y = zip(*places, strict=True)
         colours = [palette[one % len(palette)] for one in classes]
         axes.scatter(x, y, c=colours, s=4, linewidths=0, alpha=0.8, rasterized=True)
-        axes.set_xticks([])
-        axes.set_yticks([])
+        axes.set_axis_off()
     return written[0]
 
 
@@ -128,13 +130,7 @@ def class_colours(count: int) -> list[str]:
 
 def _legend(axes: Axes) -> None:
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, frameon=False, fontsize=9)
-
-
-def _colours(found: Sequence[Curve]) -> dict[str, str]:
-    """Strong colours for what matters, others in turn; a curve that is like another has its colour."""
-    strong, others = iter(STRONG * 9), iter(OTHERS * 9)
-    return {curve.title: next(strong if curve.strong else others) for curve in found if not curve.like}
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=3, frameon=False, fontsize=9)
 
 
 @contextmanager

@@ -64,9 +64,10 @@ def _section(section: Section) -> str:
 
 def _figure(chart: Chart) -> str:
     note = f"{escape(chart.note)} " if chart.note else ""
+    picture = chart.svg or '<p class="note">No run yet.</p>'
     return (
         f'<figure id="{chart.name}" role="group" aria-label="{escape(chart.title)}"><h3>{escape(chart.title)}</h3>'
-        f"{chart.svg}<figcaption>{note}Made by <code>{escape(chart.command)}</code>.</figcaption></figure>"
+        f"{picture}<figcaption>{note}Made by <code>{escape(chart.command)}</code>.</figcaption></figure>"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +30,9 @@ from fewbits.benchmark.results import Result
 from fewbits.benchmark.suites import load_suite
 from fewbits.hashers.registry import METHODS
 
-STRONG = ("arm-dvae", "bernoulli-vae", "psh-arm", "pairwise")
+STRONG = {"bernoulli-vae": 0, "pairwise": 0, "arm-dvae": 1, "psh-arm": 1}  # ours, the paper's
+WITH_LABELS = ("pairwise", "psh-arm")  # strong where methods of both settings are in one chart
+ESTIMATOR_SHADES = {"flip": 0, "arm": 1}
 PRECISION = "precision at 100"
 
 
@@ -81,24 +83,27 @@ def _ablations(store: Store) -> Section:
 def _over_values(table: Table, what: str) -> Chart:
     """The values stand at equal distances: they lie too unevenly for any scale."""
     places = range(len(table.columns))
-    found = [curve for row in table.rows if (curve := _curve(row, places))]
+    found = [curve for row in table.rows if (curve := _curve(row, places, WITH_LABELS))]
     for row in table.rows:
         theirs = [(place, cell.published) for place, cell in zip(places, row.cells, strict=True)]
         printed = [(place, value) for place, value in theirs if value is not None]
-        if printed and any(curve.title == row.title for curve in found):
+        if printed:
             x, y = zip(*printed, strict=True)
-            found.append(Curve(f"{row.title}, published", x, y, dashed=True, like=row.title, strong=True))
+            shade = STRONG[row.method]
+            found.append(Curve(f"{row.title}, published", x, y, dashed=True, strong=True, shade=shade))
     svg = curves(table.name, found, Axis(what, list(places), table.columns), PRECISION)
     return Chart(f"chart-{table.name}", f"Precision over {what}", svg, table.command, BAND)
 
 
-def _curve(row: Row, x: Sequence[float]) -> Curve | None:
+def _curve(row: Row, x: Sequence[float], strong: Collection[str] = STRONG) -> Curve | None:
     there: list[tuple[float, Cell]] = [(at, cell) for at, cell in zip(x, row.cells, strict=True) if cell.values]
     if not there:
         return None
     means = [statistics.mean(cell.values) for _, cell in there]
     spread = [cell.spread or 0.0 for _, cell in there]
-    return Curve(row.title, [at for at, _ in there], means, spread, strong=row.method in STRONG)
+    is_strong = row.method in strong
+    shade = STRONG[row.method] if is_strong else list(METHODS).index(row.method)
+    return Curve(row.title, [at for at, _ in there], means, spread, is_strong, shade=shade)
 
 
 def _estimators(store: Store, folder: Path) -> Section:
@@ -125,10 +130,11 @@ def _over_seconds(store: Store) -> Chart:
             spread = statistics.stdev(precision) if len(precision) > 1 else 0.0
             found[cell.parameters["estimator"]].append((seconds, statistics.mean(precision), spread))
     lines = []
-    for name, measured in found.items():
+    for number, (name, measured) in enumerate(found.items()):
         seconds_of_each, precision_of_each, spread_of_each = zip(*sorted(measured), strict=True)
-        strong = name in ("arm", "flip")
-        lines.append(Curve(name, seconds_of_each, precision_of_each, spread_of_each, strong=strong))
+        shade = ESTIMATOR_SHADES.get(name, number)
+        is_strong = name in ESTIMATOR_SHADES
+        lines.append(Curve(name, seconds_of_each, precision_of_each, spread_of_each, is_strong, shade=shade))
     missing = store.missing(suite.specs)
     note = f"{missing} of {len(suite.specs)} runs are missing." if missing else BAND
     svg = curves("seconds", lines, Axis("seconds of training", scale="log"), PRECISION)
