@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from safetensors.numpy import save
 from fewbits.benchmark.results import Result, load_results
 from fewbits.benchmark.run import Codes, measure
 from fewbits.codes import pack, unpack
-from fewbits.datasets import load_dataset
+from fewbits.datasets import SOURCES, load_dataset
 from fewbits.files import read_arrays, replacing
 
 FOLDER = "codes"  # inside the store, and outside git
@@ -40,17 +40,19 @@ def keep_codes(result: Result, codes: Codes, results: Path) -> Path:
     return path
 
 
-def measure_again(results: Path, *, progress: bool = False) -> Iterator[Measured]:
+def measure_again(results: Path, sources: Sequence[str] = (), *, progress: bool = False) -> Iterator[Measured]:
     """Compute the metrics of all results whose codes were kept, and store what has changed.
 
-    Results of other documents than the data set has now are left alone.
+    ``sources`` are paths of .mat files that results are of. Results of other documents than the data set has now are
+    left alone.
     """
+    paths = {Path(source).name: source for source in sources}
     by_dataset: defaultdict[str, list[Result]] = defaultdict(list)
     for result in load_results(results):
-        if _place(result, results).is_file():
+        if _place(result, results).is_file() and (result.dataset in SOURCES or result.dataset in paths):
             by_dataset[result.dataset].append(result)
     for name, stored in by_dataset.items():
-        dataset = load_dataset(name, progress=progress)
+        dataset = load_dataset(paths.get(name, name), progress=progress)
         for result in stored:
             if result.data_fingerprint != dataset.fingerprint:
                 continue

@@ -119,8 +119,8 @@ class _Pool:
         running: dict[Future[Result], tuple[Spec, ProcessPoolExecutor]] = {}
         while True:
             while self.free and (spec := next(waiting, None)) is not None:
-                process = self.free.pop()
-                running[process.submit(_run, spec, results)] = spec, process
+                future, process = self._start(self.free.pop(), spec, results)
+                running[future] = spec, process
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
@@ -135,6 +135,15 @@ class _Pool:
                         result.save(results)
                 self.free.append(process)
                 yield result
+
+    def _start(
+        self, process: ProcessPoolExecutor, spec: Spec, results: Path | None
+    ) -> tuple[Future[Result], ProcessPoolExecutor]:
+        try:
+            return process.submit(_run, spec, results), process
+        except BrokenProcessPool:  # it died while it had nothing to do
+            process = self._new_process()
+            return process.submit(_run, spec, results), process
 
 
 @contextmanager

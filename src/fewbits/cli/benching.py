@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Annotated
 
@@ -12,16 +13,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from fewbits.benchmark.compare import find_worse, load_baseline, render_all
 from fewbits.benchmark.figures import PICTURED, load_figures, make_figure, save_figure
 from fewbits.benchmark.kept import measure_again
-from fewbits.benchmark.own import LENGTHS, bench_corpus, corpus_with_labels, corpus_with_pairs, recommend
+from fewbits.benchmark.own import COMPARED, LENGTHS, bench_corpus, corpus_with_labels, corpus_with_pairs, recommend
 from fewbits.benchmark.report import write_report
 from fewbits.benchmark.results import Result, load_results
 from fewbits.benchmark.runner import Step, run_all
 from fewbits.benchmark.suites import load_suite
 from fewbits.cli.options import AsJson, Encoding, IdField, TextFields
 from fewbits.cli.output import err, out, print_json, print_table, watch
+from fewbits.codes import check_n_bits
 from fewbits.corpus import read_documents
 from fewbits.corpus.pairs import read_pairs
 from fewbits.datasets import load_dataset
+from fewbits.hashers.registry import find_method
 
 bench = typer.Typer(
     help="Suites of runs, their tables and figures, and a bench for your own corpus.", rich_markup_mode=None
@@ -49,12 +52,15 @@ def bench_run(
 
 
 @bench.command("measure")
-def bench_measure(results: Folder = Path("results")) -> None:
+def bench_measure(
+    dataset: Annotated[list[str] | None, typer.Option(help="A .mat file that results are of, or several.")] = None,
+    results: Folder = Path("results"),
+) -> None:
     """Compute the metrics of all runs whose codes were kept again, without learning.
 
     Example: fewbits bench measure
     """
-    measured = list(measure_again(results, progress=err.is_terminal))
+    measured = list(measure_again(results, dataset or [], progress=err.is_terminal))
     changed = [one.result.file_name for one in measured if one.changed]
     for name in changed:
         print(name)
@@ -127,7 +133,9 @@ def bench_own(
         Path | None, typer.Option(help="Instead of labels: a file of pairs, fields left, right (ids) and same.")
     ] = None,
     encoding: Encoding = "utf-8",
-    method: Annotated[list[str] | None, typer.Option(help="Method, or several. [default: five of them]")] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help=f"Method, or several. [default: {', '.join(COMPARED)}]")
+    ] = None,
     bits: Annotated[list[int] | None, typer.Option("--bits", help="Code length, or several.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -136,12 +144,15 @@ def bench_own(
     Example: fewbits bench own news.jsonl --text title --text body --label topic
     """
     lengths = bits or list(LENGTHS)
+    for name, length in product(method or [], lengths):
+        check_n_bits(length)
+        find_method(name)  # before any long work
     documents = read_documents(
         source, text=text or "text", id=id, label=label, label_separator=label_separator, encoding=encoding
     )
     read = watch(documents, "Reading documents")
     corpus = corpus_with_labels(read) if pairs is None else corpus_with_pairs(read, list(read_pairs(pairs)))
-    count = len(lengths) * len(method or corpus.methods)
+    count = len(lengths) * len(method or COMPARED)
     candidates = list(watch(bench_corpus(corpus, method, lengths), "Comparing", total=count))
     advice = recommend(candidates, corpus)
     if as_json:
