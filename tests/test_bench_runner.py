@@ -128,7 +128,8 @@ def test_a_failure_is_a_result_that_tables_leave_out_and_that_is_only_done_again
     [failure] = load_failures(store)
     assert (failure.method, failure.metrics) == ("bernoulli-vae", {})
     assert "allowed: 1 or more; got: 0" in str(failure.error)
-    assert "3 finished before, 0 to do" in run()[1]
+    finished = [step.finished_before for step in run_all(load_suite(suite).specs, store)]
+    assert finished == [3]
     assert "2 finished before, 1 to do" in run("--retry")[1]
 
 
@@ -221,7 +222,7 @@ def test_a_runner_that_is_killed_at_random_moments_ends_with_the_store_of_one_th
     def finished() -> int:
         return len(list(store.glob("[!.]*.json")))
 
-    for at_least in (0, generator.randint(1, 6), generator.randint(7, 12)):
+    for at_least in (generator.randint(0, 4), generator.randint(5, 11)):
         runner = subprocess.Popen(runner_command(suite, store), stderr=subprocess.DEVNULL)
         wait_until(lambda wanted=at_least: finished() >= wanted)
         time.sleep(generator.random() / 2)

@@ -12,7 +12,7 @@ import pytest
 from scipy import sparse
 
 from fewbits import Dataset, Split
-from fewbits.benchmark.figures import load_figures, make_figure, nearest_words, save_figure
+from fewbits.benchmark.figures import PICTURED, load_figures, make_figure, nearest_words, save_figure
 from fewbits.benchmark.report import write_report
 from fewbits.errors import ParameterError
 from test_learning import topics
@@ -29,7 +29,7 @@ FIGURES = [
     "chart-ablation-kl_weight",
     "chart-seconds",
     "chart-variance",
-    *(f"latent-{method}" for method in ("arm-dvae", "nash", "vdsh", "bernoulli-vae")),
+    *(f"latent-{figure.method}" for figure in load_figures(ROOT / "results") if figure.method in PICTURED),
 ]
 TABLES = [
     *(f"{setting}-{name}" for setting in ("unsupervised", "supervised") for name in ("reuters", "ng20", "tmc")),

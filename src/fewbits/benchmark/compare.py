@@ -64,7 +64,7 @@ def load_baseline(baseline: str, results: Path) -> list[Result]:
     if Path(baseline).is_dir():
         return list(load_results(Path(baseline)))
     folder = Path(results).absolute()
-    command = ["git", "archive", "--format=tar", f"{baseline}:./"]
+    command = ["git", "archive", "--format=tar", baseline]  # of the folder that it is called in
     archive = None
     if folder.is_dir():
         archive = subprocess.run(command, cwd=folder, capture_output=True, check=False)
