@@ -61,6 +61,7 @@ def curves(name: str, found: Sequence[Curve], x: Axis, y: str, floor: float | No
     """Lines with their spread; a dotted level is the floor. Without a line there is no chart."""
     if not found:
         return ""
+    is_crowded = len(x.ticks) > MOST_LEVEL_TICKS
     with _drawing(name) as (axes, written):
         for number, curve in enumerate(found):
             palette = STRONG if curve.strong else OTHERS
@@ -84,12 +85,12 @@ def curves(name: str, found: Sequence[Curve], x: Axis, y: str, floor: float | No
             axes.axhline(floor, color=INK, linestyle=":", linewidth=1, label="random")
         axes.set_xscale(x.scale)
         if x.ticks:
-            axes.set_xticks(x.ticks, x.labels, rotation=45 if len(x.ticks) > MOST_LEVEL_TICKS else 0)
+            axes.set_xticks(x.ticks, x.labels, rotation=45 if is_crowded else 0)
             axes.minorticks_off()
         axes.set_xlabel(x.title)
         axes.set_ylabel(y)
         axes.grid(alpha=0.15, color=INK)
-        _legend(axes)
+        _legend(axes, below=0.27 if is_crowded else 0.18)
     return written[0]
 
 
@@ -128,9 +129,9 @@ def class_colours(count: int) -> list[str]:
     return [colors.to_hex(colormaps["tab20"](number % 20)) for number in range(count)]
 
 
-def _legend(axes: Axes) -> None:
+def _legend(axes: Axes, below: float = 0.18) -> None:
     if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=3, frameon=False, fontsize=9)
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -below), ncols=3, frameon=False, fontsize=9)
 
 
 @contextmanager
