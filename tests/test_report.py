@@ -122,7 +122,7 @@ def test_the_page_asks_the_network_for_nothing_and_raises_no_error(browser: Brow
     asked: list[str] = []
     wrong: list[Any] = []
     opened.on("request", lambda request: asked.append(request.url))
-    opened.on("pageerror", wrong.append)
+    opened.on("pageerror", lambda error: wrong.append(error))
     opened.goto((pages / "report.html").as_uri())
     assert [url for url in asked if not url.startswith("data:")] == [(pages / "report.html").as_uri()]
     assert wrong == []
