@@ -165,7 +165,8 @@ def test_one_bad_query_of_many_is_told_and_the_others_are_answered(saved: Path) 
         (("evaluate", "--method", "magic", "--dataset", "ng20", "--bits", "8"), "no such method"),
         (("evaluate", "--method", "lsh", "--dataset", "x", "--bits", "8"), "no such data set"),
         (("data", "x"), "no such data set"),
-        (("results",), "results is not there"),
+        (("bench", "report"), "results is not there"),
+        (("bench", "run", "slow"), "no such suite"),
     ],
 )
 def test_a_mistake_in_what_is_given_ends_with_1_and_one_line_on_standard_error(
@@ -198,9 +199,7 @@ def test_a_wrong_use_of_a_command_ends_with_2(run: Run, arguments: tuple[str, ..
     assert "Usage: fewbits" in done.err
 
 
-@pytest.mark.parametrize(
-    "name", ["demo", "fit", "search", "similar", "encode", "info", "data", "evaluate", "tune", "results"]
-)
+@pytest.mark.parametrize("name", ["demo", "fit", "search", "similar", "encode", "info", "data", "evaluate", "tune"])
 def test_every_command_has_help_with_an_example(run: Run, name: str) -> None:
     done = run(name, "--help")
     assert done.code == 0
@@ -212,9 +211,10 @@ def test_evaluate_prints_and_saves_one_result_a_run(run: Run, tmp_path: Path) ->
     assert done.code == 0
     assert len(list((tmp_path / "results").glob("lsh-docstrings-*bits-seed0-*.json"))) == 2
     assert "precision at 100" in done.out
-    table = run("results")
-    assert "## docstrings" in table.out
-    assert "| Precision at 100 | 8 bits | 16 bits |" in table.out
+    assert run("bench", "report", "--output", ".").code == 0
+    table = (tmp_path / "results.md").read_text()
+    assert "## docstrings" in table
+    assert "| Precision at 100 | 8 bits | 16 bits |" in table
 
 
 def test_data_without_archives_says_which_are_missing_and_where_they_go(

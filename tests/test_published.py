@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from fewbits.benchmark.compare import render_all
+from fewbits.benchmark.figures import load_figures
 from fewbits.benchmark.published import published_figures, published_precision, render_comparison, verdict
 from fewbits.benchmark.results import Result, load_results
 from fewbits.cli import app
@@ -57,7 +59,8 @@ def test_a_row_that_is_far_worse_has_its_reason_below_and_a_variant_is_no_row() 
 
 
 def test_the_committed_comparison_is_what_the_committed_results_give() -> None:
-    assert (ROOT / "docs" / "comparison.md").read_text() == render_comparison(load_results(ROOT / "results"))
+    rendered = render_all(load_results(ROOT / "results"), load_figures(ROOT / "results"))
+    assert (ROOT / "docs" / "comparison.md").read_text() == rendered
 
 
 def test_the_methods_are_listed_with_setting_and_reference() -> None:

@@ -137,15 +137,9 @@ def load_dataset(name: str | Path, path: Path | None = None, *, progress: bool =
     path : Path, optional
         An archive to read instead of looking for it; its contents are then taken as they are.
     """
+    source = find_source(name)
     if str(name).endswith(".mat"):
-        source = Source(Path(name).name, read_matlab, (0.8, 0.9), 0)
         path = Path(name)
-    elif name in SOURCES:
-        source = SOURCES[str(name)]
-    else:
-        raise ParameterError(
-            "there is no such data set", allowed=", ".join(SOURCES) + " or a .mat file", got=repr(name)
-        )
     found = path or source.locate(progress=progress)
     content = _read(source, found)
     fingerprint = _fingerprint(content)
@@ -159,6 +153,17 @@ def load_dataset(name: str | Path, path: Path | None = None, *, progress: bool =
     if isinstance(content, TermTable):
         return _from_terms(source, content, fingerprint)
     return _from_documents(source, content, fingerprint)
+
+
+def find_source(name: str | Path) -> Source:
+    """Look up where a data set comes from."""
+    if str(name).endswith(".mat"):
+        return Source(Path(name).name, read_matlab, (0.8, 0.9), 0)
+    if name not in SOURCES:
+        raise ParameterError(
+            "there is no such data set", allowed=", ".join(SOURCES) + " or a .mat file", got=repr(name)
+        )
+    return SOURCES[str(name)]
 
 
 def _read(source: Source, path: Path) -> list[Document] | TermTable:

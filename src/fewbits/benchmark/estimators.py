@@ -143,7 +143,7 @@ def render_estimators(folder: Path) -> str:
 INTRODUCTION = f"""\
 # Gradient estimators
 
-Rendered by `fewbits bench estimators --render > docs/estimators.md`. A model is trained without labels; then, for
+Rendered by `fewbits bench report`. A model is trained without labels; then, for
 {BATCH} training documents, {DRAWS} gradients of the reconstruction with respect to the logits are drawn with every
 estimator. *Variance*: of one such gradient, divided by ARM's. *Bias*: distance of the mean from the true gradient,
 relative to its length; unbiased estimators have none (a test holds each against enumeration for up to 10 bits). *ms a

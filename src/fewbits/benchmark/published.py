@@ -83,7 +83,7 @@ def _cell(value: float | None) -> str:
 INTRODUCTION = f"""\
 # Beside the published figures
 
-Rendered by `fewbits results --published > docs/comparison.md` from the files in `results/` and from the figures of the
+Rendered by `fewbits bench report` from the files in `results/` and from the figures of the
 paper's tables (`src/fewbits/benchmark/published.json`, with their sources). Ours are means over the seeds, on the same
 splits for every method; the published ones are on the paper's own splits. *Verdict*: the mean difference over the
 lengths; within {TOLERANCE} the rows agree. Where ours are worse by more than {FAR} the reason stands below.

@@ -18,7 +18,7 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True)
 class Result:
-    """What was run, what came out, and what it took."""
+    """What was run, what came out, and what it took; or, of a run that failed, why."""
 
     method: str
     dataset: str
@@ -31,6 +31,7 @@ class Result:
     peak_memory_mb: float
     versions: dict[str, str]
     data_fingerprint: str
+    error: str | None = None  # then there are no metrics, and no table has the run
 
     @property
     def file_name(self) -> str:
@@ -39,10 +40,23 @@ class Result:
             self.method, self.dataset, self.bits, self.seed, self.part, self.parameters, self.data_fingerprint
         )
 
+    @property
+    def key(self) -> str:
+        """What was run, whatever the documents were."""
+        return run_key(self.method, self.dataset, self.bits, self.seed, self.part, self.parameters)
+
+    @property
+    def cell(self) -> str:
+        """What the runs of one cell of a table have in common: all but the seed."""
+        return run_key(self.method, self.dataset, self.bits, None, self.part, self.parameters)
+
     def save(self, folder: Path) -> Path:
         """Write into the store, in the place of the same run's last result."""
         path = Path(folder) / self.file_name
-        write_json(path, {"format_version": FORMAT_VERSION, **dataclasses.asdict(self)})
+        content = dataclasses.asdict(self)
+        if self.error is None:
+            del content["error"]
+        write_json(path, {"format_version": FORMAT_VERSION, **content})
         return path
 
     @classmethod
@@ -53,10 +67,15 @@ class Result:
         if (
             not isinstance(content, dict)
             or content.pop("format_version", None) != FORMAT_VERSION
-            or set(content) != names
+            or set(content) | {"error"} != names
         ):
             raise BrokenFolderError(f"{path} is no result of this version", allowed=f"format {FORMAT_VERSION}")
         return cls(**content)
+
+
+def run_key(method: str, dataset: str, bits: int, seed: int | None, part: str, parameters: dict[str, Any]) -> str:
+    """What was run in one line: equal for equal runs; without a seed, for runs that differ by it alone."""
+    return json.dumps([method, dataset, bits, seed, part, parameters], sort_keys=True)
 
 
 def file_name(
@@ -69,7 +88,16 @@ def file_name(
 
 
 def load_results(folder: Path) -> Iterator[Result]:
-    """Read all results of a store, in order of their file names."""
+    """Read the results of all runs of a store that ended well, in order of their file names."""
+    return (result for result in _load_all(folder) if result.error is None)
+
+
+def load_failures(folder: Path) -> Iterator[Result]:
+    """Read the results of all runs of a store that failed."""
+    return (result for result in _load_all(folder) if result.error is not None)
+
+
+def _load_all(folder: Path) -> Iterator[Result]:
     if not Path(folder).is_dir():
-        raise MissingFileError(f"{folder} is not there", hint="Make results with: fewbits evaluate --save")
+        raise MissingFileError(f"{folder} is not there", hint="Make results with: fewbits bench run quick")
     return (Result.load(path) for path in sorted(Path(folder).glob("*.json")))

@@ -233,7 +233,7 @@ def render_speed(folder: Path) -> str:
 INTRODUCTION = f"""\
 # Speed of training
 
-Rendered by `fewbits bench speed --render > docs/speed.md` from what `fewbits bench speed --save` measured.
+Rendered by `fewbits bench report` from what `fewbits bench speed --save` measured.
 
 Documents a second in training ARM-DVAE, the paper's unsupervised model (two layers of 500, ARM gradient), with {BITS}
 bits and batches of {BATCH}, from sparse rows to changed weights. *textbook*: the same model in plain PyTorch with dense

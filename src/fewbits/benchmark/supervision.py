@@ -129,7 +129,7 @@ def render_supervision(folder: Path) -> str:
 INTRODUCTION = f"""\
 # A few labels, or pairs alone
 
-Rendered by `fewbits bench supervision --render > docs/supervision.md`. The same training documents, with more and more
+Rendered by `fewbits bench report`. The same training documents, with more and more
 told about them: *nothing* is `BernoulliVAE`; the others are `PairwiseHasher`, with `fit_pairs` on {PAIRS:,} pairs of
 which half belong together and no label at all, with labels for {LABELLED_SHARE:.0%} of the documents, and with all
 labels. Precision at 100 of the test documents, which nothing was learnt from: mean, least and most of the seeds.

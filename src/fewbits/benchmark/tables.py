@@ -20,7 +20,7 @@ METRICS = {
 INTRODUCTION = """\
 # Results
 
-Rendered from the files in `results/` by `fewbits results > docs/results.md`. Queries are the test documents, the
+Rendered from the files in `results/` by `fewbits bench report`. Queries are the test documents, the
 database is the training documents; every figure is the exact expectation over the order of documents at the same
 distance. A cell is the mean over the seeds, ± the standard deviation where there is more than one.
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fewbits import __version__
-from fewbits.cli import measuring, searching
+from fewbits.cli import benching, measuring, searching
 from fewbits.cli.output import print_error
 from fewbits.errors import FewbitsError
 
@@ -31,10 +31,9 @@ for command in (
     measuring.evaluate,
     measuring.tune,
     measuring.methods,
-    measuring.results,
 ):
     app.command()(command)
-app.add_typer(measuring.bench, name="bench")
+app.add_typer(benching.bench, name="bench")
 
 
 def _print_version(wanted: bool) -> None:

@@ -10,32 +10,27 @@ from typing import Annotated, Any
 import typer
 
 from fewbits.benchmark.describe import describe
-from fewbits.benchmark.estimators import compare_estimators, render_estimators, save_facts
-from fewbits.benchmark.published import render_comparison
-from fewbits.benchmark.results import load_results
-from fewbits.benchmark.run import evaluate as run
-from fewbits.benchmark.run import planned_file_name
+from fewbits.benchmark.estimators import compare_estimators, save_facts
+from fewbits.benchmark.runner import run_all
 from fewbits.benchmark.speed import (
     TimeToQuality,
     TrainingSpeed,
-    render_speed,
     save_speed,
     time_to_quality,
     training_speed,
 )
-from fewbits.benchmark.supervision import compare_supervision, render_supervision, save_supervision
-from fewbits.benchmark.tables import render
+from fewbits.benchmark.suites import Spec
+from fewbits.benchmark.supervision import compare_supervision, save_supervision
 from fewbits.benchmark.tune import tune as search_weights
+from fewbits.cli.benching import Folder, Jobs, bench, watch_runs
 from fewbits.cli.options import AsJson
 from fewbits.cli.output import err, print_json, print_table, watch
 from fewbits.datasets import load_dataset
 from fewbits.errors import MissingFileError, ParameterError
-from fewbits.hashers.registry import METHODS, find_method, make_hasher
+from fewbits.hashers.registry import METHODS
 
-bench = typer.Typer(help="Benchmarks that are not about retrieval.", rich_markup_mode=None)
 PROTOCOL_SETS = ["ng20", "reuters", "tmc", "arxiv"]
 Part = Annotated[str, typer.Option(help="Which part the queries are: test or validation.")]
-Folder = Annotated[Path, typer.Option("--results", help="Folder of the result files.")]
 
 
 def data(
@@ -78,6 +73,7 @@ def evaluate(
     ] = None,
     save: Annotated[bool, typer.Option("--save", help="Write one JSON file a run.")] = False,
     missing: Annotated[bool, typer.Option("--missing", help="Run only what has no result file yet.")] = False,
+    jobs: Jobs = 1,
     results: Folder = Path("results"),
     as_json: AsJson = False,
 ) -> None:
@@ -85,33 +81,26 @@ def evaluate(
 
     Example: fewbits evaluate --method itq --dataset reuters --bits 32 --seed 0 --save
     """
-    for name in method:
-        find_method(name)  # before any long work
     parameters = dict(_parameter(text) for text in set or [])
-    for name in method:
-        make_hasher(name, bits[0], **parameters)
-    rows = []
-    for name in dataset:
-        loaded = load_dataset(name, progress=err.is_terminal)
-        runs = [
-            (one_method, length, one_seed)
-            for one_method, length, one_seed in product(method, bits, seed or [0])
-            if not missing
-            or not (
-                results / planned_file_name(one_method, loaded, length, one_seed, part=part, parameters=parameters)
-            ).exists()
-        ]
-        for one_method, length, one_seed in watch(runs, f"Evaluating on {name}"):
-            result = run(one_method, loaded, length, one_seed, part=part, parameters=parameters)
-            if save:
-                err.print(f"saved {result.save(results)}", markup=False, soft_wrap=True)
-            if as_json:
-                print_json(result)
-            metrics = result.metrics
-            figures = [metrics["precision_at_100"], metrics["neighbour_recall"], metrics["random_floor"]]
-            rows.append([one_method, name, str(length), str(one_seed), *(f"{figure:.4f}" for figure in figures)])
+    specs = [
+        Spec(one_method, name, length, one_seed, part, parameters)
+        for name, one_method, length, one_seed in product(dataset, method, bits, seed or [0])
+    ]
+    rows, failed = [], False
+    for result in watch_runs(run_all(specs, results if save else None, jobs=jobs, again=not missing)):
+        if as_json:
+            print_json(result)
+        if result.error:
+            failed = True
+            continue
+        metrics = result.metrics
+        figures = [metrics["precision_at_100"], metrics["neighbour_recall"], metrics["random_floor"]]
+        where = [result.method, result.dataset, str(result.bits), str(result.seed)]
+        rows.append([*where, *(f"{figure:.4f}" for figure in figures)])
     if not as_json:
         print_table(["method", "dataset", "bits", "seed", "precision at 100", "neighbour recall", "random floor"], rows)
+    if failed:
+        raise typer.Exit(1)
 
 
 def tune(
@@ -156,7 +145,6 @@ def bench_estimators(
     dataset: Annotated[str, typer.Option(help="Data set.")] = "ng20",
     bits: Annotated[list[int] | None, typer.Option("--bits", help="Code length, or several. [default: 32]")] = None,
     save: Annotated[bool, typer.Option("--save", help="Write one JSON file a length.")] = False,
-    show: Annotated[bool, typer.Option("--render", help="Only print the tables of what was saved.")] = False,
     results: Folder = Path("results"),
 ) -> None:
     """Compare variance, bias and speed of the gradient estimators on a trained model.
@@ -164,9 +152,6 @@ def bench_estimators(
     Example: fewbits bench estimators --dataset ng20 --bits 32 --bits 128 --save
     """
     folder = results / "estimators"
-    if show:
-        print(render_estimators(folder), end="")
-        return
     loaded = load_dataset(dataset, progress=err.is_terminal)
     for length in bits or [32]:
         facts = compare_estimators(loaded, length)
@@ -180,7 +165,6 @@ def bench_estimators(
 def bench_speed(
     dataset: Annotated[list[str] | None, typer.Option(help="Data set, or several. [default: ng20 and arxiv]")] = None,
     save: Annotated[bool, typer.Option("--save", help="Write JSON files.")] = False,
-    show: Annotated[bool, typer.Option("--render", help="Only print the tables of what was saved.")] = False,
     results: Folder = Path("results"),
 ) -> None:
     """Measure the speed of training beside a textbook implementation, and the time until codes are good on ng20.
@@ -188,9 +172,6 @@ def bench_speed(
     Example: fewbits bench speed --save
     """
     folder = results / "speed"
-    if show:
-        print(render_speed(folder), end="")
-        return
     names = dataset or ["ng20", "arxiv"]
 
     def tell(facts: TrainingSpeed | TimeToQuality) -> None:
@@ -211,7 +192,6 @@ def bench_supervision(
     seed: Annotated[list[int] | None, typer.Option("--seed", help="Seed, or several. [default: 0, 1 and 2]")] = None,
     part: Part = "test",
     save: Annotated[bool, typer.Option("--save", help="Write a JSON file.")] = False,
-    show: Annotated[bool, typer.Option("--render", help="Only print the tables of what was saved.")] = False,
     results: Folder = Path("results"),
 ) -> None:
     """Measure what a few labels, or pairs alone, add to codes learnt from texts.
@@ -219,29 +199,11 @@ def bench_supervision(
     Example: fewbits bench supervision --dataset ng20 --bits 32 --save
     """
     folder = results / "supervision"
-    if show:
-        print(render_supervision(folder), end="")
-        return
     facts = compare_supervision(load_dataset(dataset, progress=err.is_terminal), bits, seed or [0, 1, 2], part=part)
     if save:
         err.print(f"saved {save_supervision(facts, folder)}", markup=False, soft_wrap=True)
     for fact in facts:
         print_json(fact)
-
-
-def results(
-    folder: Folder = Path("results"),
-    part: Part = "test",
-    published: Annotated[
-        bool, typer.Option("--published", help="Beside the published figures, with verdicts.")
-    ] = False,
-) -> None:
-    """Print the tables of all results as Markdown.
-
-    Example: fewbits results > docs/results.md
-    """
-    found = load_results(folder)
-    print(render_comparison(found) if published else render(found, part), end="")
 
 
 def methods(as_json: AsJson = False) -> None:

@@ -61,9 +61,9 @@ def snippet(text: str) -> str:
     return flat if len(flat) <= SNIPPET else flat[: SNIPPET - 1].rsplit(" ", 1)[0] + " …"
 
 
-def watch(items: Iterable[Item], what: str) -> Iterable[Item]:
+def watch(items: Iterable[Item], what: str, total: int | None = None) -> Iterable[Item]:
     """Show progress on a terminal; elsewhere stay silent."""
-    return track(items, description=what, console=err, disable=not err.is_terminal, transient=True)
+    return track(items, description=what, total=total, console=err, disable=not err.is_terminal, transient=True)
 
 
 def _plain(value: Any) -> Any:

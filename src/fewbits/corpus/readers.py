@@ -84,14 +84,26 @@ def read_documents(
     _check_encoding(encoding)
     if str(source) == "-":
         return _documents(_json_records(sys.stdin.buffer, "standard input", encoding), fields)
-    path = Path(source)
-    if not path.exists():
-        raise MissingFileError(f"{path} is not there", hint="Check the path; - reads JSON Lines from standard input.")
+    path = _existing(source)
     if path.is_dir():
         if id is not None or label is not None:
             raise ParameterError(f"{path} is a folder: its documents have no fields", got=f"id={id!r}, label={label!r}")
         return _folder(path, encoding)
     return _documents(_record_reader(path)(path, encoding), fields)
+
+
+def read_records(source: str | Path, encoding: str = "utf-8") -> Iterator[tuple[str, Record]]:
+    """Read the records of a file, each with where it stands, for whoever needs other fields than a document's."""
+    _check_encoding(encoding)
+    path = _existing(source)
+    return _record_reader(path)(path, encoding)
+
+
+def _existing(source: str | Path) -> Path:
+    path = Path(source)
+    if not path.exists():
+        raise MissingFileError(f"{path} is not there", hint="Check the path; - reads JSON Lines from standard input.")
+    return path
 
 
 def _documents(records: Iterable[tuple[str, Record]], fields: Fields) -> Iterator[Document]:

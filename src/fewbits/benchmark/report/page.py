@@ -1,0 +1,103 @@
+"""The page: HTML that is one file, needs no network, and reads well on a phone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+from fewbits.benchmark.figures import Figure
+from fewbits.benchmark.paper import Cell, Row, Table
+from fewbits.benchmark.report.charts import Chart
+from fewbits.benchmark.report.sections import Section, sections
+from fewbits.benchmark.results import Result
+from fewbits.benchmark.suites import SUITES, load_suite
+
+OURS = ("bernoulli-vae", "pairwise")
+
+
+def render_page(results: Sequence[Result], figures: Sequence[Figure], folder: Path) -> str:
+    """The whole page; ``folder`` is where the facts on estimators lie."""
+    shown = sections(results, figures, folder)
+    template = files("fewbits.benchmark.report").joinpath("page.html").read_text(encoding="utf-8")
+    return Template(template).substitute(
+        facts=escape(" ".join(_facts(results))),
+        links=" ".join(f'<a href="#{section.name}">{escape(section.title)}</a>' for section in shown),
+        sections="\n".join(map(_section, shown)),
+    )
+
+
+def _facts(results: Sequence[Result]) -> list[str]:
+    """What the page is made from: how many runs, what each suite took, and which versions."""
+    by_key = {result.key: result for result in results}
+    said = [f"{len(results):,} results."]
+    for name in SUITES:
+        keys = {spec.key for spec in load_suite(name).specs}
+        there = [by_key[key] for key in keys if key in by_key]
+        if there:
+            hours = sum(result.seconds["fit"] + result.seconds["evaluate"] for result in there) / 3600
+            said.append(f"Suite {name}: {len(there)} of {len(keys)} runs, {hours:.1f} hours in all.")
+    for package in ("fewbits", "python", "torch"):
+        counted = Counter(result.versions[package] for result in results if package in result.versions)
+        if counted:
+            said.append(f"{package} {', '.join(sorted(counted))}.")
+    return said
+
+
+def _section(section: Section) -> str:
+    charts = f'<div class="grid">{"".join(map(_figure, section.charts))}</div>' if section.charts else ""
+    legends = {tuple(chart.legend) for chart in section.charts if chart.legend}
+    legend = "".join(
+        '<ul class="legend">'
+        + "".join(f'<li><i style="background:{colour}"></i>{escape(name)}</li>' for colour, name in entries)
+        + "</ul>"
+        for entries in legends
+    )
+    return (
+        f'<section id="{section.name}" class="{section.name}"><h2>{escape(section.title)}</h2>'
+        f"<p>{escape(section.text)}</p>{charts}{legend}{''.join(map(_table, section.tables))}</section>"
+    )
+
+
+def _figure(chart: Chart) -> str:
+    note = f"{escape(chart.note)} " if chart.note else ""
+    picture = chart.svg or '<p class="note">No run yet.</p>'
+    return (
+        f'<figure id="{chart.name}" role="group" aria-label="{escape(chart.title)}"><h3>{escape(chart.title)}</h3>'
+        f"{picture}<figcaption>{note}Made by <code>{escape(chart.command)}</code>.</figcaption></figure>"
+    )
+
+
+def _table(table: Table) -> str:
+    head = "".join(
+        f'<th scope="col" aria-sort="none"><button type="button">{escape(column)}</button></th>'
+        for column in ["method", *table.columns]
+    )
+    best = [max((row.cells[n].mean or 0.0 for row in table.rows), default=0.0) for n in range(len(table.columns))]
+    rows = "".join(_row(row, best) for row in table.rows)
+    notes = " ".join([*table.notes, *([table.shortfall] if table.missing else [])])
+    return (
+        f'<div class="block"><h3>{escape(table.title)}</h3>'
+        f'<div class="scroll"><table id="{table.name}" aria-label="{escape(table.title)}">'
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+        f'<p class="note">{escape(notes)} Made by <code>{escape(table.command)}</code>.</p></div>'
+    )
+
+
+def _row(row: Row, best: Sequence[float]) -> str:
+    mark = ' class="ours"' if row.method in OURS else ""
+    cells = "".join(_cell(cell, top) for cell, top in zip(row.cells, best, strict=True))
+    return f'<tr{mark}><td data-value="{escape(row.title)}">{escape(row.title)}</td>{cells}</tr>'
+
+
+def _cell(cell: Cell, best: float) -> str:
+    published = cell.published_text or ("" if cell.published is None else f"{cell.published:.3f}")
+    below = f'<span class="published" title="published">{escape(published)}</span>' if published else ""
+    if cell.mean is None:
+        return f'<td data-value="{escape(cell.text)}">{escape(cell.text)}{below}</td>'
+    spread = "" if cell.spread is None else f' <span class="spread">± {cell.spread:.3f}</span>'
+    figure = f'<span class="best">{cell.mean:.3f}</span>' if cell.mean == best else f"{cell.mean:.3f}"
+    return f'<td data-value="{cell.mean:.6f}">{figure}{spread}{below}</td>'

@@ -1,0 +1,195 @@
+"""Commands of the benchmark: suites of runs, and what is made of their results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import product
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from fewbits.benchmark.compare import find_worse, load_baseline, render_all
+from fewbits.benchmark.figures import PICTURED, load_figures, make_figure, save_figure
+from fewbits.benchmark.kept import measure_again
+from fewbits.benchmark.own import COMPARED, LENGTHS, bench_corpus, corpus_with_labels, corpus_with_pairs, recommend
+from fewbits.benchmark.report import write_report
+from fewbits.benchmark.results import Result, load_results
+from fewbits.benchmark.runner import Step, run_all
+from fewbits.benchmark.suites import load_suite
+from fewbits.cli.options import AsJson, Encoding, IdField, TextFields
+from fewbits.cli.output import err, out, print_json, print_table, watch
+from fewbits.codes import check_n_bits
+from fewbits.corpus import read_documents
+from fewbits.corpus.pairs import read_pairs
+from fewbits.datasets import load_dataset
+from fewbits.hashers.registry import find_method
+
+bench = typer.Typer(
+    help="Suites of runs, their tables and figures, and a bench for your own corpus.", rich_markup_mode=None
+)
+Folder = Annotated[Path, typer.Option("--results", help="Folder of the result files.")]
+Jobs = Annotated[int, typer.Option(help="Runs side by side; with more than one, each has one thread.")]
+
+
+@bench.command("run")
+def bench_run(
+    suite: Annotated[str, typer.Argument(help="quick, paper, scale, ablation, estimators, or a .toml file.")],
+    jobs: Jobs = 1,
+    retry: Annotated[bool, typer.Option("--retry", help="Do runs that failed again.")] = False,
+    results: Folder = Path("results"),
+) -> None:
+    """Do all runs of a suite that have no result yet; stopped or killed, it goes on where it was.
+
+    Example: fewbits bench run quick --jobs 2
+    """
+    chosen = load_suite(suite)
+    failures = [r for r in watch_runs(run_all(chosen.specs, results, jobs=jobs, retry=retry)) if r.error]
+    if failures:
+        err.print(f"{len(failures)} failed; do them again with --retry", markup=False, soft_wrap=True)
+        raise typer.Exit(1)
+
+
+@bench.command("measure")
+def bench_measure(
+    dataset: Annotated[list[str] | None, typer.Option(help="A .mat file that results are of, or several.")] = None,
+    results: Folder = Path("results"),
+) -> None:
+    """Compute the metrics of all runs whose codes were kept again, without learning.
+
+    Example: fewbits bench measure
+    """
+    measured = list(measure_again(results, dataset or [], progress=err.is_terminal))
+    changed = [one.result.file_name for one in measured if one.changed]
+    for name in changed:
+        print(name)
+    err.print(f"{len(measured)} results measured again, {len(changed)} have changed", markup=False, soft_wrap=True)
+
+
+@bench.command("compare")
+def bench_compare(
+    results: Folder = Path("results"),
+    against: Annotated[
+        str, typer.Option(help="Results of before: a folder, or a git revision that has them.")
+    ] = "HEAD",
+    tolerance: Annotated[float, typer.Option(help="How much a precision may fall.", min=0.0)] = 0.01,
+) -> None:
+    """Print our figures beside the published ones, and end with 1 where one is worse than it was before.
+
+    Example: fewbits bench compare --against results --results new-results
+    """
+    found = list(load_results(results))
+    before = load_baseline(against, results)  # before anything is printed
+    print(render_all(found, load_figures(results)), end="")
+    worse = find_worse(found, before, tolerance)
+    for cell in worse:
+        what = f"{cell.method} {cell.dataset} {cell.bits} bits"
+        err.print(f"worse: {what}: {cell.before:.4f} before, {cell.now:.4f} now", markup=False, soft_wrap=True)
+    if worse:
+        raise typer.Exit(1)
+    err.print(f"nothing is worse than in {against} by more than {tolerance}", markup=False, soft_wrap=True)
+
+
+@bench.command("report")
+def bench_report(
+    results: Folder = Path("results"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the pages.")] = Path("docs"),
+) -> None:
+    """Write all tables as Markdown, and the report with its pictures as one HTML file.
+
+    Example: fewbits bench report --output docs
+    """
+    for path in write_report(results, output):
+        err.print(f"wrote {path}", markup=False, soft_wrap=True)
+
+
+@bench.command("figures")
+def bench_figures(
+    method: Annotated[
+        list[str] | None, typer.Option(help=f"Neural method, or several. [default: {', '.join(PICTURED)}]")
+    ] = None,
+    dataset: Annotated[str, typer.Option(help="Data set.")] = "ng20",
+    bits: Annotated[int, typer.Option("--bits", help="Code length.")] = 32,
+    results: Folder = Path("results"),
+) -> None:
+    """Train models and save what pictures of them need: latent codes in the plane, and nearest words.
+
+    Example: fewbits bench figures --method nash
+    """
+    loaded = load_dataset(dataset, progress=err.is_terminal)
+    for name in watch(method or list(PICTURED), "Learning"):
+        err.print(f"saved {save_figure(make_figure(name, loaded, bits), results)}", markup=False, soft_wrap=True)
+
+
+@bench.command("own")
+def bench_own(
+    source: Annotated[str, typer.Argument(help="JSON Lines, CSV, TSV, Parquet, or a folder of .txt files.")],
+    text: TextFields = None,
+    id: IdField = None,
+    label: Annotated[str | None, typer.Option(help="Field of the label or labels.")] = None,
+    label_separator: Annotated[str | None, typer.Option(help="What separates labels inside the field.")] = None,
+    pairs: Annotated[
+        Path | None, typer.Option(help="Instead of labels: a file of pairs, fields left, right (ids) and same.")
+    ] = None,
+    encoding: Encoding = "utf-8",
+    method: Annotated[
+        list[str] | None, typer.Option(help=f"Method, or several. [default: {', '.join(COMPARED)}]")
+    ] = None,
+    bits: Annotated[list[int] | None, typer.Option("--bits", help="Code length, or several.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compare methods on your own corpus, and say which to take, how many bits, and what it costs.
+
+    Example: fewbits bench own news.jsonl --text title --text body --label topic
+    """
+    lengths = bits or list(LENGTHS)
+    for name, length in product(method or [], lengths):
+        check_n_bits(length)
+        find_method(name)  # before any long work
+    documents = read_documents(
+        source, text=text or "text", id=id, label=label, label_separator=label_separator, encoding=encoding
+    )
+    read = watch(documents, "Reading documents")
+    corpus = corpus_with_labels(read) if pairs is None else corpus_with_pairs(read, list(read_pairs(pairs)))
+    count = len(lengths) * len(method or COMPARED)
+    candidates = list(watch(bench_corpus(corpus, method, lengths), "Comparing", total=count))
+    advice = recommend(candidates, corpus)
+    if as_json:
+        return print_json({"candidates": candidates, "recommendation": advice})
+    header = ["method", "bits", corpus.measure, "s to learn", "bytes a document", "ms a query"]
+    rows = [
+        [
+            one.method,
+            str(one.bits),
+            f"{one.quality:.3f}",
+            f"{one.seconds_learning:.1f}",
+            str(one.bytes_per_document),
+            f"{one.milliseconds_per_query:.2f}",
+        ]
+        for one in candidates
+    ]
+    print_table(header, rows)
+    out.print(f"\n{advice}", markup=False)
+    return None
+
+
+def watch_runs(steps: Iterable[Step]) -> Iterator[Result]:
+    """Show how far the runs are: a bar with the time left on a terminal, else a line for each."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, disable=not err.is_terminal, transient=True) as bar:
+        task = bar.add_task("Looking at the data sets", total=None)
+        for step in steps:
+            bar.update(task, completed=step.done, total=step.total, description="Running")
+            if step.result is None:
+                err.print(f"{step.finished_before} finished before, {step.total} to do", markup=False)
+                continue
+            err.print(f"[{step.done}/{step.total}] {_line(step.result)}", markup=False, soft_wrap=True)
+            yield step.result
+
+
+def _line(result: Result) -> str:
+    what = f"{result.method} {result.dataset} {result.bits} bits seed {result.seed}"
+    if result.error:
+        return f"{what}: failed: {result.error}"
+    return f"{what}: {result.metrics['precision_at_100']:.4f} in {result.seconds['fit']:.1f} s"

@@ -1,0 +1,77 @@
+"""Comparing results with those of before: the exit code tells whether anything got worse."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from fewbits.benchmark.results import Result
+from fewbits.benchmark.suites import Spec
+from fewbits.cli import app
+
+
+def save(folder: Path, *precisions: float, method: str = "lsh", fingerprint: str = "f") -> Path:
+    for seed, precision in enumerate(precisions):
+        spec = Spec(method, "ng20", 32, seed)
+        metrics = {"precision_at_100": precision, "random_floor": 0.05}
+        Result(method, "ng20", 32, seed, "test", spec.all_parameters, metrics, {}, 1.0, {}, fingerprint).save(folder)
+    return folder
+
+
+def compare(now: Path, before: str, *options: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, ["bench", "compare", "--results", str(now), "--against", before, *options])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_ours_stand_beside_the_published_figures_in_every_table_of_the_paper(tmp_path: Path) -> None:
+    store = save(tmp_path, 0.1, 0.2)
+    code, printed, said = compare(store, str(store))
+    assert code == 0
+    assert "| LSH | 0.150 |" in printed
+    for title in (
+        "β, the weight of the pair loss",
+        "λ, the weight of the KL term",
+        "nearest words",
+        "A large collection",
+    ):
+        assert title in printed
+    assert "(0.828)" in printed  # published, where we have no run yet
+    assert "nothing is worse" in said
+
+
+def test_a_cell_that_fell_by_more_than_the_tolerance_ends_with_1_and_is_named(tmp_path: Path) -> None:
+    before, now = save(tmp_path / "before", 0.5, 0.6), save(tmp_path / "now", 0.45, 0.6)
+    code, _, said = compare(now, str(before))
+    assert code == 1
+    assert "worse: lsh ng20 32 bits: 0.5500 before, 0.5250 now" in said
+    assert compare(now, str(before), "--tolerance", "0.03")[0] == 0
+    assert compare(before, str(now))[0] == 0
+
+
+def test_runs_on_other_documents_or_of_other_methods_are_not_compared(tmp_path: Path) -> None:
+    before = save(save(tmp_path / "before", 0.9, fingerprint="other"), 0.9, method="itq")
+    assert compare(save(tmp_path / "now", 0.1), str(before))[0] == 0
+
+
+def test_results_are_compared_with_those_that_are_committed(tmp_path: Path) -> None:
+    store = save(tmp_path / "results", 0.5)
+    git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "results"]):
+        subprocess.run([*git, *command], check=True)
+    assert compare(store, "HEAD")[0] == 0
+    save(store, 0.4)
+    assert compare(store, "HEAD")[0] == 1
+
+
+def test_a_baseline_that_is_nowhere_is_an_error(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["bench", "compare", "--results", str(save(tmp_path, 0.5)), "--against", "nowhere"])
+    assert done.exit_code == 1
+    assert "there is nothing to compare" in str(done.exception)
+
+
+@pytest.mark.parametrize("name", ["run", "measure", "compare", "report", "figures", "own"])
+def test_every_command_of_the_bench_has_help_with_an_example(name: str) -> None:
+    assert f"Example: fewbits bench {name}" in CliRunner().invoke(app, ["bench", name, "--help"]).output

@@ -1,0 +1,107 @@
+"""The bench on a user's own corpus: a recommendation at the end, and an error before any training."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from conftest import TOPICS
+from fewbits.cli import app
+
+FAST = ("--method", "lsh", "--method", "pairwise", "--bits", "8", "--bits", "16")
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """Short texts about three topics; every one also has words that say nothing."""
+    generator = random.Random(0)
+    noise = [f"{a}{b}" for a in ("ab", "cd", "ef", "gh") for b in ("ly", "ness", "ing", "er")]
+    records = []
+    for number in range(240):
+        topic = list(TOPICS)[number % 3]
+        words = generator.sample(TOPICS[topic].split(), 6) + generator.sample(noise, 6)
+        records.append({"key": f"d{number}", "body": " ".join(words), "topic": topic})
+    path = tmp_path / "own.jsonl"
+    path.write_text("\n".join(map(json.dumps, records)))
+    return path
+
+
+def bench(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["bench", "own", *arguments])
+
+
+@pytest.mark.filterwarnings("ignore::fewbits.hashers.neural.ConstantBitsWarning")
+def test_labels_end_in_a_recommendation_with_its_costs(corpus: Path) -> None:
+    done = bench(str(corpus), "--text", "body", "--label", "topic", *FAST, "--json")
+    assert done.exit_code == 0, done.output
+    content = json.loads(done.stdout)
+    quality = {(one["method"], one["bits"]): one["quality"] for one in content["candidates"]}
+    assert set(quality) == {(method, bits) for method in ("lsh", "pairwise") for bits in (8, 16)}
+    chosen = content["recommendation"]["chosen"]
+    assert (chosen["method"], chosen["bits"], chosen["bytes_per_document"]) == ("pairwise", 8, 1)
+    assert quality["pairwise", 8] > 0.95 > quality["lsh", 8] > content["recommendation"]["floor"]
+    assert chosen["seconds_learning"] > 0
+    assert chosen["milliseconds_per_query"] > 0
+
+
+@pytest.mark.filterwarnings("ignore::fewbits.hashers.neural.ConstantBitsWarning")
+def test_pairs_take_the_place_of_labels(corpus: Path, tmp_path: Path) -> None:
+    generator = random.Random(1)
+    lines = ["left,right,same"]
+    for number in range(400):
+        left, right = generator.sample(range(240), 2)
+        right = right if number % 2 else (right - right % 3 + left % 3)
+        if left != right:
+            lines.append(f"d{left},d{right},{'yes' if left % 3 == right % 3 else 'no'}")
+    (tmp_path / "pairs.csv").write_text("\n".join(lines))
+    options = ("--text", "body", "--id", "key", "--pairs", str(tmp_path / "pairs.csv"))
+    done = bench(str(corpus), *options, "--method", "itq", "--method", "pairwise", "--bits", "16")
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.stdout.split())
+    assert "Take pairwise with 16 bits: share of pairs in the right order" in said
+    assert "2 bytes a document" in said
+    assert "It learns from texts and pairs" in said
+
+
+@pytest.mark.parametrize(
+    ("broken", "options", "message"),
+    [
+        ("{oops", (), "line 241 is not JSON"),
+        ('{"key": "x", "topic": "a"}', (), "line 241 has no field 'body'"),
+        ("", ("--label", "key2"), "has no field 'key2'"),
+        ("", ("--bits", "0"), "code length"),
+        ("", ("--method", "magic"), "no such method"),
+        ("", ("--pairs", "PAIRS"), "line 2: same is no answer"),
+    ],
+)
+def test_a_mistake_in_file_or_options_is_told_before_any_training(
+    corpus: Path, tmp_path: Path, broken: str, options: tuple[str, ...], message: str
+) -> None:
+    corpus.write_text(corpus.read_text() + "\n" + broken)
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text("left,right,same\nd1,d2,perhaps\n")
+    given = [str(pairs) if option == "PAIRS" else option for option in options]
+    done = bench(str(corpus), "--text", "body", "--label", "topic", *given)
+    assert done.exit_code == 1
+    assert message in str(done.exception)
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("records", "options", "message"),
+    [
+        (20, ("--label", "topic"), "too few different documents"),
+        (240, (), "too few documents have a label"),
+        (240, ("--label", "one"), "all documents have the same label"),
+    ],
+)
+def test_a_corpus_from_which_nothing_can_be_said_is_refused(
+    corpus: Path, records: int, options: tuple[str, ...], message: str
+) -> None:
+    lines = [json.dumps({**json.loads(line), "one": "same"}) for line in corpus.read_text().splitlines()]
+    corpus.write_text("\n".join(lines[:records]))
+    assert message in str(bench(str(corpus), "--text", "body", *options).exception)

@@ -1,0 +1,243 @@
+"""Suites and their runner: nothing is done twice, a failure is a result, and a killed runner goes on where it was."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import io as scipy_io
+from scipy import sparse
+from typer.testing import CliRunner
+
+from fewbits.benchmark.results import Result, load_failures, load_results
+from fewbits.benchmark.runner import run_all
+from fewbits.benchmark.suites import SUITES, Spec, load_suite
+from fewbits.cli import app
+from fewbits.datasets import SOURCES
+from fewbits.errors import DataError, MissingFileError, ParameterError
+from fewbits.hashers.registry import METHODS
+from test_learning import topics
+
+LENGTHS = (8, 16, 32, 64, 128)
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    """A data set that is loaded in no time."""
+    content: dict[str, Any] = {}
+    for seed, (name, count) in enumerate({"train": 200, "cv": 20, "test": 40}.items()):
+        rows, classes = topics(count, seed)
+        content |= {name: sparse.csr_matrix(rows), f"gnd_{name}": sparse.csr_matrix(np.eye(3)[classes])}
+    scipy_io.savemat(tmp_path / "tiny.mat", content)
+    return tmp_path / "tiny.mat"
+
+
+def write_suite(path: Path, *blocks: str) -> Path:
+    path.write_text('title = "a test"\n' + "\n".join(f"[[runs]]\n{block}" for block in blocks))
+    return path
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_every_suite_of_the_package_names_methods_and_data_sets_that_exist(name: str) -> None:
+    suite = load_suite(name)
+    assert suite.title
+    assert {spec.method for spec in suite.specs} <= set(METHODS)
+    assert {spec.dataset for spec in suite.specs} <= set(SOURCES)
+
+
+def test_the_quick_suite_needs_no_archive_and_the_paper_suite_has_every_method_set_and_length() -> None:
+    assert {spec.dataset for spec in load_suite("quick").specs} == {"docstrings"}
+    cells = {(s.method, s.dataset, s.bits) for s in load_suite("paper").specs if s.seed == 2 and not s.parameters}
+    assert cells == {(m, d, bits) for m in METHODS for d in ("reuters", "ng20", "tmc") for bits in LENGTHS}
+
+
+def test_a_grid_is_every_choice_of_its_values_beside_the_fixed_parameters(tmp_path: Path) -> None:
+    block = 'methods = ["itq"]\ndatasets = ["ng20"]\nbits = [8, 16]\nseeds = [0]\nparameters = {max_rows = 9}\n'
+    suite = load_suite(write_suite(tmp_path / "own.toml", block + "grid = {n_iterations = [1, 2]}"))
+    assert [(spec.bits, spec.parameters) for spec in suite.specs] == [
+        (bits, {"max_rows": 9, "n_iterations": n}) for bits in (8, 16) for n in (1, 2)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "message"),
+    [
+        ("title = ", DataError, "is not TOML"),
+        ("", DataError, "names no run"),
+        ("[[runs]]\nmethods = ['itq']", DataError, "a block of runs is not as it should be"),
+        ("[[runs]]\nmethods=['x']\ndatasets=['ng20']\nbits=[8]\nseeds=[0]", ParameterError, "no such method"),
+        ("[[runs]]\nmethods=['itq']\ndatasets=['x']\nbits=[8]\nseeds=[0]", ParameterError, "no such data set"),
+        ("[[runs]]\nmethods=['itq']\ndatasets=['ng20']\nbits=[0]\nseeds=[0]", ParameterError, "code length"),
+        (
+            "[[runs]]\nmethods=['itq']\ndatasets=['ng20']\nbits=[8]\nseeds=[0]\nparameters={x=1}",
+            ParameterError,
+            "has no such parameter",
+        ),
+    ],
+)
+def test_a_suite_that_cannot_be_run_is_refused_before_any_run(
+    tmp_path: Path, content: str, error: type[Exception], message: str
+) -> None:
+    (tmp_path / "own.toml").write_text(content)
+    with pytest.raises(error, match=message):
+        load_suite(tmp_path / "own.toml")
+
+
+def test_an_unknown_suite_and_a_missing_data_set_are_told_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=r"no such suite \(allowed: quick, paper"):
+        load_suite("slow")
+    with pytest.raises(MissingFileError, match=r"slow.toml is not there"):
+        load_suite("slow.toml")
+    with pytest.raises(MissingFileError, match=r"nowhere.mat is not there\."):
+        list(run_all([Spec("lsh", str(tmp_path / "nowhere.mat"), 8, 0)]))
+
+
+@pytest.mark.xdist_group("runner")
+def test_a_failure_is_a_result_that_tables_leave_out_and_that_is_only_done_again_when_asked(
+    tiny: Path, tmp_path: Path
+) -> None:
+    store = tmp_path / "results"
+    where = f'datasets = ["{tiny}"]\nbits = [8]\nseeds = [0]\n'
+    suite = write_suite(
+        tmp_path / "own.toml",
+        f'methods = ["lsh", "itq"]\n{where}',
+        f'methods = ["bernoulli-vae"]\n{where}parameters = {{epochs = 0}}',
+    )
+
+    def run(*options: str) -> tuple[int, str]:
+        done = CliRunner().invoke(app, ["bench", "run", str(suite), "--results", str(store), *options])
+        return done.exit_code, done.stderr
+
+    code, said = run("--jobs", "2")
+    assert code == 1
+    assert "0 finished before, 3 to do" in said
+    assert "bernoulli-vae tiny.mat 8 bits seed 0: failed: ParameterError: epochs is out of range" in said
+    assert [result.method for result in load_results(store)] == ["itq", "lsh"]
+    [failure] = load_failures(store)
+    assert (failure.method, failure.metrics) == ("bernoulli-vae", {})
+    assert "allowed: 1 or more; got: 0" in str(failure.error)
+    finished = [step.finished_before for step in run_all(load_suite(suite).specs, store)]
+    assert finished == [3]
+    assert "2 finished before, 1 to do" in run("--retry")[1]
+
+
+@pytest.mark.xdist_group("runner")
+def test_a_metric_is_computed_again_from_the_codes_that_were_kept(tiny: Path, tmp_path: Path) -> None:
+    store = tmp_path / "results"
+    [_, step] = run_all([Spec("itq", str(tiny), 8, 0)], store)
+    assert step.result is not None
+    dataclasses.replace(step.result, metrics={"precision_at_100": 0.5}).save(store)
+    done = CliRunner().invoke(app, ["bench", "measure", "--dataset", str(tiny), "--results", str(store)])
+    assert done.stdout.strip() == step.result.file_name
+    assert "1 results measured again, 1 have changed" in done.stderr
+    assert list(load_results(store)) == [step.result]
+
+
+@pytest.mark.xdist_group("runner")
+def test_a_run_whose_process_is_killed_is_a_failure_and_the_next_run_goes_well(tiny: Path, tmp_path: Path) -> None:
+    endless = Spec("bernoulli-vae", str(tiny), 8, 0, parameters={"epochs": 10**6})
+    steps = run_all([endless, Spec("lsh", str(tiny), 8, 0)], tmp_path)
+    next(steps)
+
+    def kill() -> None:
+        for process in multiprocessing.active_children():
+            process.kill()
+
+    threading.Timer(2, kill).start()
+    died, well = (step.result for step in steps)
+    assert died is not None
+    assert well is not None
+    assert "its process died" in str(died.error)
+    assert well.error is None
+    assert [result.method for result in load_failures(tmp_path)] == ["bernoulli-vae"]
+
+
+def runner_command(suite: Path, store: Path) -> list[str]:
+    return [sys.executable, "-m", "fewbits", "bench", "run", str(suite), "--jobs", "2", "--results", str(store)]
+
+
+def children_of(parent: int) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+        except OSError:  # it has just ended
+            continue
+        if int(fields[1]) == parent and fields[0] != "Z":
+            found.append(int(stat.parent.name))
+    return found
+
+
+def is_alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(holds: Any) -> None:
+    end = time.monotonic() + 120
+    while not holds():
+        assert time.monotonic() < end, "waited too long"
+        time.sleep(0.02)
+
+
+def contents(store: Path) -> dict[str, Any]:
+    """All that results and kept codes hold, but what no two runs have in common: seconds and memory."""
+    found: dict[str, Any] = {path.name: path.read_bytes() for path in (store / "codes").glob("[!.]*")}
+    for path in store.glob("[!.]*.json"):
+        result = json.loads(path.read_text())
+        del result["seconds"], result["peak_memory_mb"]
+        found[path.name] = result
+    return found
+
+
+@pytest.mark.xdist_group("runner")
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up as Linux shows them")
+def test_a_runner_that_is_killed_at_random_moments_ends_with_the_store_of_one_that_was_not(
+    tiny: Path, tmp_path: Path
+) -> None:
+    suite = write_suite(
+        tmp_path / "own.toml",
+        f'methods = ["lsh", "itq", "ssh"]\ndatasets = ["{tiny}"]\nbits = [8, 16]\nseeds = [0, 1]',
+        f'methods = ["bernoulli-vae", "pairwise"]\ndatasets = ["{tiny}"]\nbits = [8]\nseeds = [0, 1]\n'
+        "parameters = {epochs = 3}",
+    )
+    subprocess.run(runner_command(suite, tmp_path / "whole"), check=True, stderr=subprocess.DEVNULL)
+    store = tmp_path / "killed"
+    generator = random.Random(0)
+
+    def finished() -> int:
+        return len(list(store.glob("[!.]*.json")))
+
+    for at_least in (generator.randint(0, 4), generator.randint(5, 11)):
+        runner = subprocess.Popen(runner_command(suite, store), stderr=subprocess.DEVNULL)
+        wait_until(lambda wanted=at_least: finished() >= wanted)
+        time.sleep(generator.random() / 2)
+        workers = children_of(runner.pid)
+        os.kill(runner.pid, signal.SIGKILL)
+        assert runner.wait() == -signal.SIGKILL, "it was done before it could be killed"
+        wait_until(lambda ended=workers: not any(is_alive(worker) for worker in ended))
+    before = finished()
+    done = subprocess.run(runner_command(suite, store), check=True, capture_output=True, text=True)
+    assert f"{before} finished before, {16 - before} to do" in done.stderr
+    assert len(contents(tmp_path / "whole")) == 32
+    assert contents(store) == contents(tmp_path / "whole")
+
+
+def test_a_result_without_an_error_is_written_as_it_always_was(tmp_path: Path) -> None:
+    result = Result("lsh", "toy", 8, 0, "test", {}, {"precision_at_100": 0.5}, {}, 1.0, {}, "f")
+    assert "error" not in json.loads(result.save(tmp_path).read_text())
+    assert list(load_results(tmp_path)) == [result]

@@ -1,0 +1,165 @@
+"""The report, opened in a real browser: all figures are there, tables sort, nothing is wider than the screen."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from fewbits import Dataset, Split
+from fewbits.benchmark.figures import PICTURED, load_figures, make_figure, nearest_words, save_figure
+from fewbits.benchmark.report import write_report
+from fewbits.errors import ParameterError
+from test_learning import topics
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+ROOT = Path(__file__).parent.parent
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+SWITCHES = ["--no-sandbox", "--headless", "--disable-gpu", "--disable-background-networking"]
+FIGURES = [
+    *(f"bits-{setting}-{name}" for setting in ("unsupervised", "supervised") for name in ("reuters", "ng20", "tmc")),
+    "chart-ablation-beta",
+    "chart-ablation-kl_weight",
+    "chart-seconds",
+    "chart-variance",
+    *(f"latent-{figure.method}" for figure in load_figures(ROOT / "results") if figure.method in PICTURED),
+]
+TABLES = [
+    *(f"{setting}-{name}" for setting in ("unsupervised", "supervised") for name in ("reuters", "ng20", "tmc")),
+    *("ablation-beta", "ablation-kl_weight", "variance", "words", "scale"),
+]
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("docs")
+    write_report(ROOT / "results", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    sync_api = pytest.importorskip("playwright.sync_api", reason="not tested: playwright is not installed")
+    if CHROMIUM is None:
+        pytest.skip("not tested: there is no chromium; install it with: apt-get install chromium")
+    with sync_api.sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=SWITCHES)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def page(browser: Browser, pages: Path) -> Iterator[Any]:
+    opened = browser.new_page(viewport={"width": 1280, "height": 800})
+    opened.goto((pages / "report.html").as_uri())
+    yield opened
+    opened.close()
+
+
+@pytest.mark.xdist_group("browser")
+def test_all_figures_and_tables_are_there_and_each_says_what_made_it(page: Any) -> None:
+    for name in FIGURES:
+        figure = page.locator(f"figure#{name}")
+        assert figure.locator("svg, p.note").first.is_visible(), name
+        assert "fewbits bench" in figure.locator("figcaption code").inner_text()
+    for name in TABLES:
+        assert page.locator(f"table#{name} tbody tr").count() >= 2, name
+    assert page.locator("div.block > p.note code").count() == len(TABLES)
+
+
+@pytest.mark.xdist_group("browser")
+@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_wider_than_the_screen_and_text_stands_out(page: Any, width: int, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": width, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    body, text = (
+        page.evaluate(f"getComputedStyle(document.querySelector('{place}')).{what}")
+        for place, what in (("body", "backgroundColor"), ("figure svg text", "fill"))
+    )
+    assert abs(brightness(body) - brightness(text)) > 150
+
+
+def brightness(colour: str) -> float:
+    return sum(float(part) for part in colour.split("(")[1].strip(")").split(",")[:3]) / 3
+
+
+@pytest.mark.xdist_group("browser")
+def test_a_table_sorts_by_click_and_by_key_and_empty_cells_stay_at_the_end(page: Any) -> None:
+    table = page.locator("table#unsupervised-ng20")
+    header = table.locator("th").nth(3)
+
+    def values() -> list[float]:
+        texts = table.locator("tbody tr td:nth-child(4)").evaluate_all("cells => cells.map(c => c.dataset.value)")
+        there = [float(text) for text in texts if text]
+        assert all(texts[: len(there)])
+        return there
+
+    assert header.get_attribute("aria-sort") == "none"
+    header.locator("button").click()
+    assert header.get_attribute("aria-sort") == "descending"
+    assert len(values()) >= 3
+    assert values() == sorted(values(), reverse=True)
+    header.locator("button").focus()
+    page.keyboard.press("Enter")
+    assert header.get_attribute("aria-sort") == "ascending"
+    assert values() == sorted(values())
+    table.locator("th").first.locator("button").click()
+    assert header.get_attribute("aria-sort") == "none"
+
+
+@pytest.mark.xdist_group("browser")
+def test_the_page_asks_the_network_for_nothing_and_raises_no_error(browser: Browser, pages: Path) -> None:
+    opened = browser.new_page()
+    asked: list[str] = []
+    wrong: list[Any] = []
+    opened.on("request", lambda request: asked.append(request.url))
+    opened.on("pageerror", lambda error: wrong.append(error))
+    opened.goto((pages / "report.html").as_uri())
+    assert [url for url in asked if not url.startswith("data:")] == [(pages / "report.html").as_uri()]
+    assert wrong == []
+    opened.close()
+
+
+def test_the_report_of_an_empty_store_says_what_is_missing_and_invents_nothing(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    written = write_report(tmp_path / "results", tmp_path / "docs")
+    page = (tmp_path / "docs" / "report.html").read_text()
+    assert {path.name for path in written} == {"report.html", "results.md", "comparison.md"}
+    assert "180 of 180 runs are missing." in page
+    assert "Missing: ARM-DVAE, NASH, VDSH, BernoulliVAE (ours)." in page
+    assert 'class="best"' not in page
+
+
+@pytest.mark.filterwarnings("ignore::fewbits.hashers.neural.ConstantBitsWarning")
+def test_a_figure_has_a_point_for_each_test_document_with_its_class_and_the_nearest_words(tmp_path: Path) -> None:
+    pytest.importorskip("umap", reason="not tested: umap-learn is not installed")
+
+    def split(count: int, seed: int) -> Split:
+        rows, classes = topics(count, seed)
+        return Split(list(range(count)), None, rows, sparse.csr_array(np.eye(3, dtype=np.uint8)[classes]))
+
+    train = split(200, 0)
+    words = [f"w{number}" for number in range(train.features.shape[1])]
+    dataset = Dataset("toy", train, split(10, 1), split(40, 2), words, ["a", "b", "c"], "f" * 64)
+    figure = make_figure("bernoulli-vae", dataset, 8, words=["w0", "unknown"])
+    assert len(figure.points) == len(figure.classes) == 40
+    assert figure.classes == dataset.test.labels.argmax(axis=1).tolist()
+    assert list(figure.words) == ["w0"]
+    save_figure(figure, tmp_path)
+    assert list(load_figures(tmp_path)) == [figure]
+    with pytest.raises(ParameterError, match="itq has no latent space"):
+        make_figure("itq", dataset)
+
+
+def test_the_nearest_words_are_those_of_the_same_direction() -> None:
+    embeddings = np.array([[1.0, 0.0], [5.0, 0.1], [0.0, 1.0], [-1.0, 0.0]], dtype=np.float32)
+    assert nearest_words(embeddings, ["a", "b", "c", "d"], ["a"]) == {"a": ["b", "c", "d"]}
