@@ -162,6 +162,12 @@ class VDSH(NeuralHasher):
     def _encode(self, X: Any) -> Bits:
         return (self._logits(X) > self.offsets_).astype(np.uint8)
 
+    def _margins(self, X: Any) -> NDArray[np.float32]:
+        return self._logits(X) - self.offsets_
+
+    def _certainty(self, margins: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.abs(margins)  # a mean of a Gaussian, no logit
+
     def _learnt_arrays(self) -> dict[str, NDArray[Any]]:
         return {**super()._learnt_arrays(), "offsets": self.offsets_}
 
