@@ -366,6 +366,16 @@ class SearchEngine:
         with self._view() as view:
             return view.index.codes([view.position(id) for id in ids])
 
+    def count(self) -> int:
+        """All documents, those without a known word too."""
+        with self._view() as view:
+            return view.reader.count()
+
+    def kind_of_ids(self) -> type | None:
+        """What ids are, ``str`` or ``int``; None where there are no documents."""
+        with self._view() as view:
+            return view.reader.kind_of_ids()
+
     def document(self, id: DocumentId) -> Document:
         """The document with an id."""
         with self._view() as view:
