@@ -12,7 +12,7 @@ export FEWBITS_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: demo test lint bench results lock clean
+.PHONY: demo test lint durability bench results lock clean
 
 demo: $(VENV)/.train
 	$(BIN)/fewbits demo
@@ -24,6 +24,11 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# 200 processes killed at random moments, and a minute of reading beside a writer.
+durability: $(VENV)/.dev
+	$(BIN)/python tests/durability.py --kills 200
+	FEWBITS_SECONDS=60 $(BIN)/python -m pytest -q -rP tests/test_durability.py -k another_process_writes
 
 # Every method on the benchmark sets, what has no result file yet, and the tables made from all; then what is not about
 # retrieval. The whole takes hours: it can be stopped and goes on where it was.
@@ -39,6 +44,7 @@ bench: $(VENV)/.dev
 	$(BIN)/fewbits evaluate --save --missing --method bernoulli-vae --method pairwise --dataset arxiv --bits 32
 	$(BIN)/fewbits bench supervision --save
 	$(BIN)/fewbits bench speed --save
+	$(BIN)/fewbits bench known-items --save
 	$(MAKE) results
 
 results: $(VENV)/.dev
@@ -46,6 +52,7 @@ results: $(VENV)/.dev
 	$(BIN)/fewbits results --published > docs/comparison.md
 	$(BIN)/fewbits bench speed --render > docs/speed.md
 	$(BIN)/fewbits bench supervision --render > docs/supervision.md
+	$(BIN)/fewbits bench known-items --render > docs/known-items.md
 
 lock: $(VENV)/.dev
 	$(BIN)/pip-compile --quiet --all-extras --strip-extras --no-header --no-annotate --allow-unsafe \
