@@ -7,12 +7,6 @@ from scipy import sparse
 from fewbits import Document, SearchEngine
 from fewbits.codes import unpack
 
-WORDS_OF_TOPICS = {
-    "cooking": {"boil", "simmer", "soup", "onions", "garlic", "pepper", "salt", "fresh", "herbs", "kitchen", "garden"},
-    "sailing": {"boat", "sails", "past", "harbour", "wind", "waves", "push", "mast", "crew", "pulls", "ropes"},
-    "astronomy": {"telescope", "shows", "distant", "galaxies", "stars", "planets", "light", "crossed", "dark", "space"},
-}
-
 
 @pytest.fixture(scope="module")
 def methods(documents: list[Document]) -> dict[str, SearchEngine]:
@@ -53,7 +47,11 @@ def test_documents_with_a_bit_have_more_of_the_words_it_raises(
     assert right / total > 0.8
 
 
-def test_the_words_that_decide_a_linear_bit_are_weight_times_value(engine: SearchEngine) -> None:
+@pytest.mark.parametrize("block", [1, 10, 1 << 22])
+def test_the_words_that_decide_a_linear_bit_are_weight_times_value(
+    engine: SearchEngine, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fewbits.search.explanation.BLOCK_VALUES", block)
     query, id = "boat and harbour wind", "sailing-1"
     weights = engine.hasher.bit_words()
     assert weights is not None
