@@ -6,6 +6,7 @@ the first ten, and the time of a query. The length of the shortlist is chosen on
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -67,6 +68,7 @@ class Comparison:
     learnt_from: int
     default_shortlist: int
     rows: list[KnownItems]
+    load: float | None = None  # of the machine while measuring, a core; None where it was not noted
 
 
 def split_titles(dataset: Dataset) -> list[Titled]:
@@ -114,7 +116,12 @@ def compare_known_items(
         watch(ranking)
         find = _finder(engine, rescore, shortlist)
         results.append(_measure(find, ranking, shortlist, which, titles[which], measured[which].share))
-    return Comparison(name, method, n_bits, len(documents), len(sample), SHORTLIST, results)
+    return Comparison(name, method, n_bits, len(documents), len(sample), SHORTLIST, results, _load())
+
+
+def _load() -> float | None:
+    """What the machine had to do in the last minutes, a core."""
+    return round(os.getloadavg()[2] / (os.cpu_count() or 1), 2) if hasattr(os, "getloadavg") else None
 
 
 def _engine(
@@ -193,7 +200,7 @@ def render_known_items(folder: Path) -> str:
         parts.append(f"## {facts.dataset}, {facts.bits} bits\n")
         parts.append(
             f"{facts.documents:,} documents; codes of `{facts.method}`, learnt from {facts.learnt_from:,} of them, a"
-            f" random choice. {rows[0].queries:,} titles:\n"
+            f" random choice. {rows[0].queries:,} titles{_told(facts.load)}:\n"
         )
         parts.append(_table([row for row in rows if row.titles == "reported"]))
         parts.append("The length of the shortlist, on other titles:\n")
@@ -201,6 +208,10 @@ def render_known_items(folder: Path) -> str:
         command = f"fewbits bench known-items --dataset {facts.dataset} --bits {facts.bits} --save"
         parts.append(f"```sh\n{command}\n```\n")
     return "\n".join(parts)
+
+
+def _told(load: float | None) -> str:
+    return "" if load is None else f", on a machine with a load of {load} a core"
 
 
 def _read(path: Path) -> Comparison:
@@ -229,7 +240,8 @@ INTRODUCTION = f"""\
 Rendered by `fewbits bench known-items --render > docs/known-items.md`. Somebody has a document in mind and types a few
 words of it: the titles of documents are queries against their bodies alone. A figure is the share of titles whose own
 document is among the first {DEPTH} hits, and what that is of the exact tf-idf cosine over all documents; the time is
-the median of a whole query, from text to documents, one at a time in one thread.
+the median of a whole query, from text to documents, one at a time in one thread. Where the machine had other work to
+do, times are longer than they need be, and only their ratios inside a table mean something.
 
 A title says little to a short code, and a code was made to say what a document is about, not which one it is. So by
 default `search` takes a shortlist of the {SHORTLIST:,} documents whose codes are nearest, each bit weighed by how sure
