@@ -12,7 +12,7 @@ export FEWBITS_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: demo test browser lint bench results lock clean
+.PHONY: demo test browser lint durability bench results lock clean
 
 demo: $(VENV)/.train
 	$(BIN)/fewbits demo
@@ -31,6 +31,11 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# 200 processes killed at random moments, and a minute of reading beside a writer.
+durability: $(VENV)/.dev
+	$(BIN)/python tests/durability.py --kills 200
+	FEWBITS_SECONDS=60 $(BIN)/python -m pytest -q -rP tests/test_durability.py -k another_process_writes
+
 # Every suite, what has no result file yet; what is not about retrieval; then the pages made from all. The whole takes
 # hours: it can be stopped and goes on where it was.
 bench: $(VENV)/.dev
@@ -42,6 +47,7 @@ bench: $(VENV)/.dev
 	$(BIN)/fewbits bench estimators --dataset ng20 --bits 32 --bits 128 --save
 	$(BIN)/fewbits bench supervision --save
 	$(BIN)/fewbits bench speed --save
+	$(BIN)/fewbits bench known-items --save
 	$(MAKE) results
 
 results: $(VENV)/.dev

@@ -24,9 +24,10 @@ def every_file(folder: Path) -> list[Path]:
 
 def test_texts_are_found_by_texts_like_them(engine: SearchEngine) -> None:
     for topic, query in {"cooking": "simmer onions and garlic soup", "sailing": "wind pushes the boat mast"}.items():
-        hits = engine.search(query, k=5)
-        assert [hit.labels for hit in hits] == [(topic,)] * 5
-        assert [hit.distance for hit in hits] == sorted(hit.distance for hit in hits)
+        for rescore in ("none", "bits", "words"):
+            hits = engine.search(query, k=5, rescore=rescore)
+            assert [hit.labels for hit in hits] == [(topic,)] * 5
+            assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
 def test_hits_carry_the_documents_they_stand_for(engine: SearchEngine, documents: list[Document]) -> None:
@@ -55,13 +56,13 @@ def test_search_among_some_ids_and_within_a_radius(engine: SearchEngine) -> None
     near = engine.within("galaxies stars planets light", radius=4)
     assert near
     assert all(hit.distance <= 4 for hit in near)
-    assert engine.search("galaxies stars planets light", k=len(near)) == near
+    assert engine.search("galaxies stars planets light", k=len(near), rescore="none") == near
 
 
 def test_an_engine_saved_and_loaded_gives_the_same_hits(engine: SearchEngine, tmp_path: Path) -> None:
     engine.save(tmp_path / "engine")
-    for options in ({}, {"memory_map": True}, {"verify": False}):
-        again = SearchEngine.load(tmp_path / "engine", **options)
+    for verify in (True, False):
+        again = SearchEngine.load(tmp_path / "engine", verify=verify)
         for query in ("onions", "boat and harbour", "telescope"):
             assert again.search(query) == engine.search(query)
         assert again.info() == engine.info()
@@ -71,7 +72,7 @@ def test_an_engine_saved_and_loaded_gives_the_same_hits(engine: SearchEngine, tm
 def test_a_folder_holds_json_arrays_and_sqlite_and_no_pickle(engine: SearchEngine, tmp_path: Path) -> None:
     engine.save(tmp_path / "engine")
     suffixes = {path.suffix for path in every_file(tmp_path / "engine")}
-    assert suffixes == {".json", ".safetensors", ".npy", ".sqlite"}
+    assert suffixes == {".json", ".safetensors", ".sqlite"}
 
 
 def test_documents_added_later_are_found_and_saved_without_learning_anew(engine: SearchEngine, tmp_path: Path) -> None:
@@ -80,18 +81,16 @@ def test_documents_added_later_are_found_and_saved_without_learning_anew(engine:
     assert "new" in [hit.id for hit in engine.search("garlic onions pepper soup simmer kitchen", k=5)]
     assert np.array_equal(engine.encode(["boat"]), before)
     engine.save(tmp_path / "engine")
-    loaded = SearchEngine.load(tmp_path / "engine")
-    loaded.add([Document("newer", "stars", ())])
-    loaded.save(tmp_path / "engine")
+    SearchEngine.load(tmp_path / "engine").add([Document("newer", "stars", ())])
     assert len(SearchEngine.load(tmp_path / "engine")) == 62
 
 
 def test_when_one_document_cannot_be_added_none_is(engine: SearchEngine) -> None:
-    with pytest.raises(DataError, match="the id 'cooking-0' is given twice"):
+    with pytest.raises(DataError, match="the id 'cooking-0' is there already"):
         engine.add([Document("fresh", "boat"), Document("cooking-0", "again")])
-    assert len(engine) == len(engine.documents) == 60
+    assert len(engine) == engine.count() == 60
     engine.add([Document("fresh", "boat")])
-    assert len(engine) == len(engine.documents) == 61
+    assert len(engine) == engine.count() == 61
 
 
 def test_integer_ids_and_one_label_or_several_are_kept(tmp_path: Path) -> None:
@@ -120,7 +119,7 @@ def test_embeddings_of_the_users_own_take_the_place_of_texts(tmp_path: Path) -> 
 def test_equal_inputs_and_seed_give_equal_codes(documents: list[Document]) -> None:
     first, second = (SearchEngine.from_documents(documents, n_bits=32, random_state=5) for _ in range(2))
     ids = [document.id for document in documents]
-    assert np.array_equal(first.index.codes(ids), second.index.codes(ids))
+    assert np.array_equal(first.codes(ids), second.codes(ids))
 
 
 @pytest.mark.parametrize(
@@ -163,7 +162,7 @@ def test_damage_to_any_file_of_a_saved_engine_is_seen_when_loading(
 ) -> None:
     engine.save(tmp_path / "whole")
     names = [path.relative_to(tmp_path / "whole") for path in every_file(tmp_path / "whole")]
-    assert len(names) >= 9
+    assert len(names) >= 8
     for name in names:
         shutil.copytree(tmp_path / "whole", tmp_path / "damaged")
         path = tmp_path / "damaged" / name
@@ -171,7 +170,8 @@ def test_damage_to_any_file_of_a_saved_engine_is_seen_when_loading(
         if damage == "truncated":
             path.write_bytes(content[: len(content) // 2])
         elif damage == "altered":
-            middle = len(content) // 2
+            # a database has room that says nothing: there a word of a document is altered
+            middle = content.index(b"telescope") if path.suffix == ".sqlite" else len(content) // 2
             path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
         else:
             path.unlink()
@@ -188,7 +188,7 @@ def test_an_engine_of_a_newer_format_is_refused_with_what_to_do(engine: SearchEn
     path = tmp_path / "engine" / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "version": 99}))
     with pytest.raises(
-        BrokenFolderError, match=r"newer format \(allowed: fewbits engine up to version 1; got: 99\). Update"
+        BrokenFolderError, match=r"newer format \(allowed: fewbits engine up to version 2; got: 99\). Update"
     ):
         SearchEngine.load(tmp_path / "engine")
 
@@ -251,7 +251,7 @@ def test_what_is_neither_text_nor_number_is_no_id(id: Any) -> None:
 
 def test_labels_may_be_missing_numbers_or_several() -> None:
     engine = SearchEngine.from_texts(["red", "green", "blue"], labels=[None, 3, ("a", "b")], n_bits=8)
-    assert [document.labels for document in engine.documents.get([0, 1, 2])] == [(), ("3",), ("a", "b")]
+    assert [document.labels for document in engine.documents()] == [(), ("3",), ("a", "b")]
 
 
 def test_embeddings_are_added_with_their_documents() -> None:
@@ -263,7 +263,7 @@ def test_embeddings_are_added_with_their_documents() -> None:
         engine.add([Document(101, "text alone")])
     with pytest.raises(DataError, match="differ in number"):
         engine.add([Document(101, "x"), Document(102, "y")], embeddings=rows[:1])
-    assert len(engine.documents) == 31
+    assert engine.count() == 31
 
 
 def test_a_vectorizer_given_to_two_engines_is_changed_by_neither() -> None:
@@ -279,7 +279,7 @@ def test_altered_arrays_are_refused_also_where_checksums_are_left_out(
 ) -> None:
     monkeypatch.setattr("fewbits.files.LARGE", 0)  # every file counts as large
     engine.save(tmp_path / "engine")
-    for name in ("hasher.safetensors", "codes.npy", "idf.safetensors"):
+    for name in ("hasher.safetensors", "idf.safetensors"):
         path = next((tmp_path / "engine").rglob(name))
         content = path.read_bytes()
         path.write_bytes(b"\xff" * len(content))
@@ -301,5 +301,5 @@ def test_labels_decide_which_method_learns_and_embeddings_are_not_words(document
     )
     chosen = [engine.facts["method"] for engine in engines]
     assert chosen == ["bernoulli-vae", "pairwise", "pairwise", "bernoulli-vae", "itq"]
-    hits = engines[1].search("a telescope shows galaxies", k=10)
+    hits = engines[1].search("a telescope shows galaxies", k=10, rescore="none")
     assert [hit.labels for hit in hits] == [("astronomy",)] * 10

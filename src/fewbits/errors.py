@@ -39,6 +39,14 @@ class UnknownIdError(FewbitsError, KeyError):
     """No document has this id."""
 
 
+class LockedError(FewbitsError, TimeoutError):
+    """Another process is changing the same folder."""
+
+
+class NotWritableError(FewbitsError, PermissionError):
+    """A folder may be read but not changed."""
+
+
 class MissingExtraError(FewbitsError, ImportError):
     """An optional part of fewbits is not installed.
 

@@ -2,18 +2,21 @@
 
 A saved folder holds ``manifest.json`` and one sub-folder of files, its generation. Saving writes a new
 generation beside the old one and then replaces the manifest, which is a single atomic step: whoever reads
-finds the old state or the new one. The manifest carries the format's version and a checksum of every file.
+finds the old state or the new one. The manifest carries the format's version and a checksum of every file, but for
+those that live: databases, which change in their place and have transactions of their own.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import re
 import shutil
+import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -23,12 +26,13 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from fewbits.errors import BrokenFolderError, MissingFileError, ParameterError
+from fewbits.errors import BrokenFolderError, LockedError, MissingFileError, NotWritableError, ParameterError
 
 MANIFEST = "manifest.json"
 LOCK = ".lock"
 GENERATION = re.compile(r"generation-[0-9a-f]{12}")
 LARGE = 64 << 20  # bytes from which a checksum takes noticeable time
+LOCK_POLL = 0.05  # seconds between two tries to become the writer
 RESTORE = "Restore a copy, or save it again."
 
 Loaded = TypeVar("Loaded")
@@ -112,21 +116,29 @@ def check_replaceable(folder: Path, kind: str) -> None:
         )
 
 
-def save_folder(folder: Path, kind: str, version: int, write: Callable[[Path], None]) -> None:
-    """Save a folder of one kind: ``write`` fills an empty generation, which then replaces the last one."""
+def save_folder(
+    folder: Path, kind: str, version: int, write: Callable[[Path], None], *, living: Collection[str] = ()
+) -> None:
+    """Save a folder of one kind: ``write`` fills an empty generation, which then replaces the last one.
+
+    Files that are ``living`` may change later, and so have no checksum.
+    """
     check_replaceable(folder, kind)
     folder.mkdir(parents=True, exist_ok=True)
-    with _one_writer(folder):
+    with one_writer(folder):
         generation = folder / f"generation-{uuid.uuid4().hex[:12]}"
         generation.mkdir()
         try:
             write(generation)
+            names = _file_names(generation)
             manifest = {
                 "format": kind,
                 "version": version,
                 "generation": generation.name,
-                "files": {name: _facts(generation / name) for name in _file_names(generation)},
+                "files": {name: _facts(generation / name) for name in names if name not in living},
             }
+            for name in living:
+                _sync_file(generation / name)
             write_json(folder / MANIFEST, {**manifest, "checksum": _checksum(manifest)})
         except BaseException:
             shutil.rmtree(generation, ignore_errors=True)
@@ -137,11 +149,18 @@ def save_folder(folder: Path, kind: str, version: int, write: Callable[[Path], N
 
 
 def load_folder(
-    folder: Path, kind: str, version: int, read: Callable[[Path], Loaded], *, verify: bool = True
+    folder: Path, kind: str, version: int, read: Callable[[Path], Loaded], *, verify: bool = True, oldest: int = 1
 ) -> Loaded:
     """Check a saved folder and ``read`` its generation; without ``verify`` large files are checked by size only."""
     while True:
         manifest = _read_manifest(folder, kind, version)
+        if manifest["version"] < oldest:
+            raise BrokenFolderError(
+                f"{folder} is of an older format",
+                allowed=f"{kind} from version {oldest}",
+                got=manifest["version"],
+                hint="Make it again from its documents.",
+            )
         generation = folder / manifest["generation"]
         try:
             for name, facts in manifest["files"].items():
@@ -151,6 +170,15 @@ def load_folder(
             # Somebody may have saved meanwhile and removed what was being read; then there is a newer state.
             if _read_manifest(folder, kind, version) == manifest:
                 raise
+
+
+def state_of(folder: Path) -> tuple[int, int] | None:
+    """What differs after each save, at the cost of a look; None where nothing is saved."""
+    try:
+        found = (folder / MANIFEST).stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def _read_manifest(folder: Path, kind: str, version: int) -> dict[str, Any]:
@@ -197,6 +225,12 @@ def _facts(path: Path) -> dict[str, Any]:
     return {"bytes": path.stat().st_size, "sha256": digest}
 
 
+def _sync_file(path: Path) -> None:
+    with path.open("rb") as stream:
+        os.fsync(stream.fileno())
+    _sync_folder(path.parent)
+
+
 def _check_file(path: Path, facts: dict[str, Any], *, verify: bool) -> None:
     if not path.is_file():
         raise BrokenFolderError(f"{path} is missing", hint=RESTORE)
@@ -223,15 +257,37 @@ def _checksum(manifest: dict[str, Any]) -> str:
 
 
 @contextmanager
-def _one_writer(folder: Path) -> Iterator[None]:
-    """Let writers wait for each other; the system drops the lock of one that dies."""
+def one_writer(folder: Path, wait: float | None = None) -> Iterator[None]:
+    """Let writers wait for each other, so many seconds at most; the system drops the lock of one that dies."""
     try:
         import fcntl
     except ImportError:  # Windows: there, one process writes at a time or none is promised
         yield
         return
-    with (folder / LOCK).open("a") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
+    try:
+        stream = (folder / LOCK).open("a")
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        raise NotWritableError(
+            f"{folder} may not be changed", got=error.strerror, hint="It can be read; to change it, copy it."
+        ) from error
+    with stream:
+        if wait is None:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        deadline = time.monotonic() + (wait or 0)
+        while wait is not None:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise LockedError(
+                        f"another process is changing {folder}",
+                        got=f"no turn within {wait:g} s",
+                        hint="Try again when it has finished; searching goes on meanwhile.",
+                    ) from None
+            time.sleep(LOCK_POLL)
         yield
 
 

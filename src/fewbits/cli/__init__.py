@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fewbits import __version__
-from fewbits.cli import benching, measuring, searching
+from fewbits.cli import benching, changing, measuring, searching
 from fewbits.cli.output import print_error
 from fewbits.errors import FewbitsError
 
@@ -22,11 +22,16 @@ app = typer.Typer(
 )
 for command in (
     searching.demo,
-    searching.fit,
+    changing.fit,
+    changing.add,
+    changing.update,
+    changing.remove,
     searching.search,
     searching.similar,
+    searching.bits,
+    searching.duplicates,
     searching.encode,
-    searching.info,
+    changing.info,
     measuring.data,
     measuring.evaluate,
     measuring.tune,

@@ -11,6 +11,12 @@ import typer
 
 from fewbits.benchmark.describe import describe
 from fewbits.benchmark.estimators import compare_estimators, save_facts
+from fewbits.benchmark.known_items import (
+    LEARN_FROM,
+    compare_known_items,
+    save_known_items,
+    split_titles,
+)
 from fewbits.benchmark.runner import run_all
 from fewbits.benchmark.speed import (
     TimeToQuality,
@@ -204,6 +210,39 @@ def bench_supervision(
         err.print(f"saved {save_supervision(facts, folder)}", markup=False, soft_wrap=True)
     for fact in facts:
         print_json(fact)
+
+
+@bench.command("known-items")
+def bench_known_items(
+    dataset: Annotated[str, typer.Option(help="Data set whose texts begin with a title.")] = "arxiv",
+    bits: Annotated[
+        list[int] | None, typer.Option("--bits", help="Code length, or several. [default: 64 and 128]")
+    ] = None,
+    method: Annotated[str, typer.Option(help="Method that learns the codes.")] = "bernoulli-vae",
+    learn_from: Annotated[int, typer.Option(help="Documents that the codes are learnt from.")] = LEARN_FROM,
+    checkpoint: Annotated[Path | None, typer.Option(help="Folder to keep the training in, and to go on from.")] = None,
+    save: Annotated[bool, typer.Option("--save", help="Write a JSON file.")] = False,
+    results: Folder = Path("results"),
+) -> None:
+    """Measure how often a document is found by its title, and how fast, for each way to rank.
+
+    Example: fewbits bench known-items --dataset arxiv --save
+    """
+    folder = results / "known-items"
+    documents = split_titles(load_dataset(dataset, progress=err.is_terminal))
+    for length in bits or [64, 128]:
+        comparison = compare_known_items(
+            dataset,
+            documents,
+            length,
+            method=method,
+            learn_from=learn_from,
+            checkpoint=checkpoint,
+            watch=lambda what: err.print(what, markup=False),
+        )
+        if save:
+            err.print(f"saved {save_known_items(comparison, folder)}", markup=False, soft_wrap=True)
+        print_json(comparison)
 
 
 def methods(as_json: AsJson = False) -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import dataclasses
 import json
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from typing import Any, TypeVar
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import track
 
-from fewbits.search import Hit
+from fewbits.search import BitMeaning, DecidingWord, ExplainedBit, Explanation, Hit
 
 SNIPPET = 160
+SHOWN_BITS = 4  # of those that agree, and of those that differ; --json has all
+SHOWN_WORDS = 5
 Item = TypeVar("Item")
 
 out = Console(highlight=False)
@@ -31,16 +34,48 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, default=_plain, ensure_ascii=False))
 
 
-def print_hits(query: str, hits: list[Hit], n_bits: int) -> None:
-    """Print a query and its hits for a person."""
+def print_hits(query: str, hits: list[Hit], n_bits: int, reasons: Sequence[Explanation] = ()) -> None:
+    """Print a query and its hits for a person, with the reasons for each where they are given."""
     out.print(f"[bold]{escape(query)}[/bold]", soft_wrap=True)
     room = len(str(n_bits))
     indent = " " * (2 * room + 3)
-    for hit in hits:
+    for hit, reason in zip_longest(hits, reasons):
         labels = f"  [dim]{escape(', '.join(hit.labels))}[/dim]" if hit.labels else ""
         out.print(f"{hit.distance:>{room}}/{n_bits}  [cyan]{escape(str(hit.id))}[/cyan]{labels}", soft_wrap=True)
         lines = textwrap.wrap(snippet(hit.text), out.width, initial_indent=indent, subsequent_indent=indent)
         out.print("\n".join(lines), markup=False, soft_wrap=True)
+        if reason is not None:
+            _print_reason(reason, n_bits, indent)
+
+
+def print_meaning(meaning: BitMeaning) -> None:
+    """Print what a bit is about on one line."""
+    out.print(f"{meaning.bit:>4}  {_about(meaning)}", markup=False, soft_wrap=True)
+
+
+def _print_reason(reason: Explanation, n_bits: int, indent: str) -> None:
+    def say(text: str) -> None:
+        out.print(indent + text, markup=False, soft_wrap=True)
+
+    shared = ", ".join(f"{word.word} {word.weight:.2f}" for word in reason.shared_words[:SHOWN_WORDS])
+    say(f"words in common (cosine {reason.cosine:.2f}): {shared or 'none'}")
+    say(f"bits that agree: {n_bits - reason.distance}, the surest:")
+    for bit in reason.agreeing[:SHOWN_BITS]:
+        say(f"  {bit.bit:>3} = {bit.hit}  {_about(bit)}")
+        say(f"        decided by  query: {_words(bit.query_words)}  hit: {_words(bit.hit_words)}")
+    if reason.distance:
+        say(f"bits that differ: {reason.distance}, the surest:")
+    for bit in reason.differing[:SHOWN_BITS]:
+        say(f"  {bit.bit:>3}: {bit.query} in the query, {bit.hit} in the hit  {_about(bit)}")
+        say(f"        decided by  query: {_words(bit.query_words)}  hit: {_words(bit.hit_words)}")
+
+
+def _about(bit: BitMeaning | ExplainedBit) -> str:
+    return f"more: {' '.join(bit.raises) or 'nothing'}; less: {' '.join(bit.lowers) or 'nothing'}"
+
+
+def _words(words: Sequence[DecidingWord]) -> str:
+    return " ".join(word.word for word in words) or "no word"
 
 
 def print_table(header: list[str], rows: Iterable[list[str]]) -> None:

@@ -1,11 +1,9 @@
-"""Commands of the search engine: demo, fit, search, similar, encode, info."""
+"""Commands that read an engine: search, similar, bits, duplicates, encode; and the demonstration."""
 
 from __future__ import annotations
 
-import re
 import shutil
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from itertools import islice
@@ -15,14 +13,26 @@ from typing import Annotated, Any
 import typer
 
 from fewbits.benchmark.demo import demonstrate
-from fewbits.cli.options import AsJson, Bits, Encoding, Engine, Hits, IdField, TextFields
-from fewbits.cli.output import err, out, print_error, print_hits, print_json, print_table, watch
+from fewbits.cli.changing import lines, own_id
+from fewbits.cli.options import (
+    AsJson,
+    Bits,
+    Encoding,
+    Engine,
+    Explain,
+    Hits,
+    IdField,
+    OnlyLabels,
+    Rescore,
+    Shortlist,
+    TextFields,
+    Where,
+)
+from fewbits.cli.output import err, out, print_error, print_hits, print_json, print_meaning, print_table, watch
 from fewbits.codes import Packed, to_bit_strings, to_hex, to_integers
-from fewbits.corpus import Document, DocumentId, read_documents
+from fewbits.corpus import Document, DocumentId, read_documents, write_documents
 from fewbits.errors import DataError, UnknownIdError
-from fewbits.features import TextVectorizer
-from fewbits.features.dense import load_embeddings
-from fewbits.search import Hit, SearchEngine
+from fewbits.search import Explanation, Hit, SearchEngine
 
 BLOCK = 4096
 
@@ -74,91 +84,75 @@ def demo(
     return None
 
 
-def fit(
-    source: Annotated[str, typer.Argument(help="JSON Lines, CSV, TSV, Parquet, a folder of .txt files, or - (stdin).")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder the engine is saved in.")],
-    text: TextFields = None,
-    id: IdField = None,
-    label: Annotated[str | None, typer.Option(help="Field of the label or labels.")] = None,
-    label_separator: Annotated[str | None, typer.Option(help="What separates labels inside the field.")] = None,
-    encoding: Encoding = "utf-8",
-    embeddings: Annotated[
-        Path | None, typer.Option(help="A .npy table of ready-made embeddings, a row a document.")
-    ] = None,
-    n_bits: Bits = 64,
-    method: Annotated[
-        str | None,
-        typer.Option(help="Method that learns the codes. [default: pairwise with labels, else bernoulli-vae]"),
-    ] = None,
-    max_features: Annotated[int, typer.Option(help="Words in the vocabulary.")] = 20_000,
-    token_pattern: Annotated[
-        str | None, typer.Option(help="Regular expression of a word. [default: letters a-z]")
-    ] = None,
-    random_state: Annotated[int, typer.Option("--random-state", "--seed", help="Seed.", min=0, max=2**32 - 1)] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """Learn codes for your own documents and save an engine.
-
-    Example: fewbits fit news.jsonl --text title --text body --label topic --output news-engine
-    """
-    start = time.perf_counter()
-    SearchEngine.check_folder(output)  # before any long work
-    documents = read_documents(
-        source, text=text or "text", id=id, label=label, label_separator=label_separator, encoding=encoding
-    )
-    options: dict[str, Any] = {"n_bits": n_bits, "method": method, "random_state": random_state}
-    watched = watch(documents, "Reading documents")
-    if embeddings is None:
-        vectorizer = TextVectorizer(max_features=max_features, token_pattern=token_pattern)
-        engine = SearchEngine.from_documents(watched, vectorizer=vectorizer, verbose=err.is_terminal, **options)
-    else:
-        engine = SearchEngine.from_embeddings(load_embeddings(embeddings), documents=watched, **options)
-    engine.save(output)
-    facts = {"folder": str(output), **engine.info(), "seconds": round(time.perf_counter() - start, 2)}
-    if as_json:
-        return print_json(facts)
-    out.print(
-        f"Learnt {facts['bits']} bits ({facts['bytes_per_document']} bytes) for each of"
-        f" {facts['documents']:,} documents in {facts['seconds']} s (method {facts['method']}). Saved in {output}.",
-        markup=False,
-        soft_wrap=True,
-    )
-    return None
-
-
 def search(
     engine: Engine,
-    query: Annotated[str, typer.Argument(help="Text to search for; - reads one query a line from standard input.")],
+    query: Annotated[
+        str | None, typer.Argument(help="Text to search for; - reads one query a line from standard input.")
+    ] = None,
     k: Hits = None,
     radius: Annotated[int | None, typer.Option(help="Instead of k: all within so many differing bits.")] = None,
+    source: Annotated[str | None, typer.Option(help="Each document of this file is a query.")] = None,
+    field: TextFields = None,
+    id: IdField = None,
+    label: OnlyLabels = None,
+    where: Where = None,
+    rescore: Rescore = None,
+    shortlist: Shortlist = None,
+    explain: Explain = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find the documents whose codes are nearest to a text.
+    """Find the documents that are nearest to a text.
 
     Example: fewbits search fewbits-demo "open a file for reading" -k 5
     """
-    if k is not None and radius is not None:
-        raise typer.BadParameter("give --k or --radius, not both")
+    if radius is not None and (k is not None or rescore is not None or shortlist is not None):
+        raise typer.BadParameter("give --radius, or --k with --rescore and --shortlist, not both")
+    queries = _queries(query, source, field, id)
     loaded = _open(engine)
+    filters: dict[str, Any] = {"labels": label or (), "where": where or ()}
 
-    def answer(line: str) -> list[Hit]:
-        return loaded.search(line, k) if radius is None else loaded.within(line, radius)
+    def answer(text: str) -> list[Hit]:
+        if radius is not None:
+            return loaded.within(text, radius, **filters)
+        return loaded.search(text, k, rescore=rescore, shortlist=shortlist, **filters)
 
-    _answer_all(query, answer, loaded.n_bits, as_json=as_json)
+    _answer_all(
+        queries,
+        answer,
+        loaded.explain if explain else None,
+        loaded.n_bits,
+        has_ids=source is not None,
+        are_many=source is not None or query == "-",
+        as_json=as_json,
+    )
 
 
 def similar(
     engine: Engine,
     id: Annotated[str, typer.Argument(help="Id of a document; - reads one id a line from standard input.")],
     k: Hits = None,
+    label: OnlyLabels = None,
+    where: Where = None,
+    rescore: Rescore = None,
+    shortlist: Shortlist = None,
+    explain: Explain = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find the documents whose codes are nearest to a document's.
+    """Find the documents that are nearest to a document: by codes alone unless --rescore says else.
 
     Example: fewbits similar fewbits-demo json.dumps
     """
     loaded = _open(engine)
-    _answer_all(id, lambda line: loaded.similar(_own_id(loaded, line), k), loaded.n_bits, as_json=as_json)
+    options: dict[str, Any] = {"labels": label or (), "where": where or (), "rescore": rescore, "shortlist": shortlist}
+    _answer_all(
+        _queries(id, None, None, None),
+        lambda written: loaded.similar(own_id(loaded, written), k, **options),
+        (lambda written, other: loaded.explain_similar(own_id(loaded, written), other)) if explain else None,
+        loaded.n_bits,
+        has_ids=False,
+        are_many=id == "-",
+        as_json=as_json,
+    )
 
 
 def encode(
@@ -179,7 +173,7 @@ def encode(
         raise typer.BadParameter("give a text, - or --source")
     loaded = _open(engine)
     if source is None:
-        documents: Iterable[Document] = (Document(number, line) for number, line in enumerate(_lines(text)))
+        documents: Iterable[Document] = (Document(number, line) for number, line in enumerate(lines(text)))
     else:
         documents = read_documents(source, text=field or "text", id=id, encoding=encoding)
     for document, code in _codes(loaded, documents, code_format):
@@ -189,56 +183,89 @@ def encode(
             print(code if source is None else f"{document.id}\t{code}")
 
 
-def info(engine: Engine, as_json: AsJson = False) -> None:
-    """Tell what an engine is made of.
+def bits(engine: Engine, as_json: AsJson = False) -> None:
+    """Name each bit by its words: those that there are more of where it is 1, and those that there are less of.
 
-    Example: fewbits info fewbits-demo
+    Example: fewbits bits fewbits-demo
     """
-    facts = SearchEngine.load(engine, memory_map=True).info()
-    if as_json:
-        return print_json(facts)
-    width = max(map(len, facts))
-    for name, value in facts.items():
-        out.print(f"{name.replace('_', ' '):<{width}}  {value}", markup=False)
-    return None
+    for meaning in _open(engine).bits():
+        if as_json:
+            print_json(meaning)
+        else:
+            print_meaning(meaning)
 
 
-def _lines(argument: str) -> Iterator[str]:
-    if argument == "-":
-        yield from (line.rstrip("\r\n") for line in sys.stdin if line.strip())
-    else:
-        yield argument
+def duplicates(
+    engine: Engine,
+    radius: Annotated[int, typer.Option("--radius", "-r", help="Bits in which near-duplicates may differ.")] = 3,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the documents without duplicates as JSON Lines.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Group documents whose codes hardly differ; the first of a group stands for the others.
+
+    A group is connected by steps: its first and its last document may differ in more bits.
+
+    Example: fewbits duplicates news-engine --radius 3 --output unique.jsonl
+    """
+    loaded = _open(engine)
+    groups = loaded.duplicates(radius)
+    if output is not None:
+        left_out = {id for group in groups for id in group.others}
+        kept = write_documents(output, (one for one in loaded.documents() if one.id not in left_out))
+        err.print(f"Wrote {kept:,} documents to {output}; {len(left_out):,} duplicates left out.", markup=False)
+    for group in groups:
+        if as_json:
+            print_json(group)
+        else:
+            print("\t".join(map(str, (group.representative, *group.others))))
 
 
 def _open(folder: Path) -> SearchEngine:
-    """Open an engine for reading: its codes stay on disk, and large files are checked by size (info checks all)."""
-    return SearchEngine.load(folder, memory_map=True, verify=False)
+    """Open an engine without reading all of it: large files are checked by size, and info checks all."""
+    return SearchEngine.load(folder, verify=False)
 
 
-def _answer_all(argument: str, answer: Callable[[str], list[Hit]], n_bits: int, *, as_json: bool) -> None:
-    """Answer one query, or each line of standard input; a bad line of many loses only itself."""
+def _queries(argument: str | None, source: str | None, field: list[str] | None, id: str | None) -> Iterator[Document]:
+    """Queries as documents: the argument, lines of standard input, or the documents of a file."""
+    if (argument is None) == (source is None):
+        raise typer.BadParameter("give a query, - or --source")
+    if source is not None:
+        yield from read_documents(source, text=field or "text", id=id)
+    elif argument is not None:
+        yield from (Document(number, line) for number, line in enumerate(lines(argument)))
+
+
+def _answer_all(
+    queries: Iterable[Document],
+    answer: Callable[[str], list[Hit]],
+    explain: Callable[[str, DocumentId], Explanation] | None,
+    n_bits: int,
+    *,
+    has_ids: bool,
+    are_many: bool,
+    as_json: bool,
+) -> None:
+    """Answer one query or many; a bad one of many loses only itself."""
     failed = False
-    for line in _lines(argument):
+    for query in queries:
         try:
-            hits = answer(line)
+            hits = answer(query.text)
         except (DataError, UnknownIdError) as error:
-            if argument != "-":
+            if not are_many:
                 raise
             print_error(error)
             failed = True
             continue
+        reasons = [] if explain is None else [explain(query.text, hit.id) for hit in hits]
         if as_json:
-            print_json({"query": line, "hits": hits})
+            extra = {"explanations": reasons} if explain else {}
+            print_json({**({"id": query.id} if has_ids else {}), "query": query.text, "hits": hits, **extra})
         else:
-            print_hits(line, hits, n_bits)
+            print_hits(query.text, hits, n_bits, reasons)
     if failed:
         raise typer.Exit(1)
-
-
-def _own_id(engine: SearchEngine, written: str) -> DocumentId:
-    """Read an id as the engine has it: a number where its ids are numbers."""
-    are_numbers = isinstance(next(iter(engine.documents.ids(limit=1)), ""), int)
-    return int(written) if are_numbers and re.fullmatch(r"-?\d+", written) else written
 
 
 def _codes(engine: SearchEngine, documents: Iterable[Document], form: CodeFormat) -> Iterator[tuple[Document, Any]]:

@@ -20,12 +20,13 @@ Record = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Which fields of a record hold a document's text, id and labels."""
+    """Which fields of a record hold a document's text, id, labels and metadata."""
 
     text: tuple[str, ...] = ("text",)
     id: str | None = None
     label: str | None = None
     label_separator: str | None = None
+    metadata: tuple[str, ...] = ()
 
     def check(self) -> None:
         """Refuse what can name nothing."""
@@ -39,7 +40,7 @@ class Fields:
         text = "\n".join(_as_text(_pick(record, name, where), name, where) for name in self.text)
         document_id = position if self.id is None else _as_id(_pick(record, self.id, where), self.id, where)
         labels = () if self.label is None else self._labels(_pick(record, self.label, where), where)
-        return Document(document_id, text, labels)
+        return Document(document_id, text, labels, {name: _pick(record, name, where) for name in self.metadata})
 
     def _labels(self, value: Any, where: str) -> tuple[str, ...]:
         if value is None or value == "":
@@ -62,6 +63,7 @@ def read_documents(
     id: str | None = None,
     label: str | None = None,
     label_separator: str | None = None,
+    metadata: Sequence[str] = (),
     encoding: str = "utf-8",
 ) -> Iterator[Document]:
     """Read documents from a file or folder, one at a time.
@@ -70,25 +72,29 @@ def read_documents(
     ----------
     source : path
         ``.jsonl``/``.ndjson``, ``.csv``, ``.tsv`` (each also with ``.gz``), ``.parquet``, or a folder whose
-        ``.txt`` files are one document each, labelled by the folder they lie in. ``-`` is JSON Lines from
-        standard input.
+        ``.txt`` files are one document each, labelled by the folder they lie in; a ``.txt`` file is one document.
+        ``-`` is JSON Lines from standard input.
     text : str or sequence of str
         The field or fields that hold the text; several are joined by a newline.
     id, label : str, optional
         The fields of the id (else the position, from 0) and of the label or labels.
     label_separator : str, optional
         What separates several labels inside one text field, as a space or a comma.
+    metadata : sequence of str
+        Fields that are kept beside the text, to filter by.
     """
-    fields = Fields((text,) if isinstance(text, str) else tuple(text), id, label, label_separator)
+    fields = Fields((text,) if isinstance(text, str) else tuple(text), id, label, label_separator, tuple(metadata))
     fields.check()
     _check_encoding(encoding)
     if str(source) == "-":
         return _documents(_json_records(sys.stdin.buffer, "standard input", encoding), fields)
     path = _existing(source)
-    if path.is_dir():
-        if id is not None or label is not None:
-            raise ParameterError(f"{path} is a folder: its documents have no fields", got=f"id={id!r}, label={label!r}")
-        return _folder(path, encoding)
+    if path.is_dir() or path.suffix.lower() == ".txt":
+        if id is not None or label is not None or metadata:
+            named = f"id={id!r}, label={label!r}, metadata={list(metadata)!r}"
+            kind = "a folder: its documents have" if path.is_dir() else "one text: it has"
+            raise ParameterError(f"{path} is {kind} no fields", got=named)
+        return _folder(path, encoding) if path.is_dir() else iter([_text_file(path, path.name, (), encoding)])
     return _documents(_record_reader(path)(path, encoding), fields)
 
 
@@ -198,9 +204,12 @@ def _folder(folder: Path, encoding: str) -> Iterator[Document]:
         raise DataError(f"{folder} holds no document", allowed="files that end in .txt, in folders or not")
     for path in paths:
         name = path.relative_to(folder)
-        with path.open("rb") as stream:
-            text = "".join(_lines(stream, str(path), encoding))
-        yield Document(name.as_posix(), text, name.parts[-2:-1])
+        yield _text_file(path, name.as_posix(), name.parts[-2:-1], encoding)
+
+
+def _text_file(path: Path, id: str, labels: tuple[str, ...], encoding: str) -> Document:
+    with path.open("rb") as stream:
+        return Document(id, "".join(_lines(stream, str(path), encoding)), labels)
 
 
 def _open(path: Path) -> BinaryIO:

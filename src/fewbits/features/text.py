@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import islice, repeat
 from pathlib import Path
@@ -21,6 +21,7 @@ from fewbits.features.tfidf import inverse_document_frequency, weigh
 from fewbits.features.tokens import is_word, pattern_tokenizer, split_words
 from fewbits.files import read_arrays, read_json, write_arrays, write_json
 
+STOP_WORDS = frozenset(word.encode() for word in ENGLISH_STOP_WORDS)
 BLOCK = 4096  # documents whose tokens are Python objects at one time
 
 
@@ -100,6 +101,15 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
             return blocks[0]
         return sparse.vstack(blocks, format="csr") if blocks else self._no_rows()
 
+    def unknown_share(self, X: Iterable[str]) -> float:
+        """Share of the words of texts, stop words left out, that are not in the vocabulary; 0 where there are none."""
+        check_is_fitted(self, "idf_")
+        tokenize = split_words if self.token_pattern is None else pattern_tokenizer(self.token_pattern)
+        counts = Counter(token for text in _checked(X) for token in tokenize(text))
+        words = {token: count for token, count in counts.items() if self._is_word(token)}
+        unknown = sum(count for token, count in words.items() if token not in self._columns)
+        return unknown / max(1, sum(words.values()))
+
     @property
     def n_features(self) -> int:
         """Words in the vocabulary."""
@@ -151,12 +161,10 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
 
     def _choose_words(self, counts: Any, tokens: list[bytes]) -> Any:
         """Set the vocabulary, and return the columns of the counts it is made of."""
-        stop_words = {word.encode() for word in ENGLISH_STOP_WORDS} if self.stop_words else set()
-        is_kept = is_word if self.token_pattern is None else len  # an empty match is no word
         words = sorted(
             (token.decode("latin-1" if self.token_pattern is None else "utf-8"), column)
             for column, token in enumerate(tokens)
-            if is_kept(token) and token not in stop_words
+            if self._is_word(token)
         )
         if not words:
             raise DataError(
@@ -170,6 +178,11 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         chosen = np.sort((-frequency).argsort()[: self.max_features])
         self.vocabulary_ = [words[position][0] for position in chosen]
         return columns[chosen]
+
+    def _is_word(self, token: bytes) -> bool:
+        """Tell whether a token may be part of the vocabulary; an empty match is no word."""
+        is_one = is_word(token) if self.token_pattern is None else bool(token)
+        return is_one and not (self.stop_words and token in STOP_WORDS)
 
     def _index_words(self) -> None:
         self._columns = {word.encode(): column for column, word in enumerate(self.vocabulary_)}

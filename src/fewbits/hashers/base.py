@@ -53,6 +53,29 @@ class Hasher(TransformerMixin, BaseEstimator, ABC):
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float32, np.float64])
         return self._encode(X)
 
+    def margins(self, X: Any) -> NDArray[np.float32]:
+        """How far each bit of each row is from flipping, (rows, n_bits): 0 or more where it is 1.
+
+        A method that knows no distance says on which side a bit is: 1 or -1.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float32, np.float64])
+        return self._margins(X)
+
+    def certainty(self, X: Any) -> NDArray[np.float32]:
+        """How sure each bit of each row is, (rows, n_bits); 1 for a method that does not know."""
+        return self._certainty(self.margins(X))
+
+    def bit_words(self) -> NDArray[np.float32] | None:
+        """What each bit says about each feature, (features, n_bits), where the method knows."""
+        return None
+
+    def _margins(self, X: Any) -> NDArray[np.float32]:
+        return 2 * self._encode(X).astype(np.float32) - 1
+
+    def _certainty(self, margins: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.ones_like(margins)
+
     @abstractmethod
     def _fit(self, X: Any, y: Any) -> None:
         """Set the learnt arrays."""
@@ -105,8 +128,18 @@ class LinearHasher(Hasher):
     weights_: NDArray[np.float32]  # (features, bits)
     offsets_: NDArray[np.float32]  # (bits,)
 
+    def bit_words(self) -> NDArray[np.float32] | None:
+        """What each bit says about each feature: its hyperplane's weight."""
+        return self.weights_
+
     def _encode(self, X: Any) -> Bits:
-        return (row_by_row(X, self.weights_) >= self.offsets_).astype(np.uint8)
+        return (self._margins(X) >= 0).astype(np.uint8)
+
+    def _margins(self, X: Any) -> NDArray[np.float32]:
+        return row_by_row(X, self.weights_) - self.offsets_
+
+    def _certainty(self, margins: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.abs(margins)
 
 
 def row_by_row(X: Any, table: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -89,8 +89,19 @@ class NeuralHasher(Hasher):
     decoder_embeddings_: NDArray[np.float32]
     decoder_bias_: NDArray[np.float32]
 
+    def bit_words(self) -> NDArray[np.float32] | None:
+        """What each bit says about each word: by how much it raises the decoder's logit."""
+        # a decoder may start from a hidden layer instead of the bits
+        return self.decoder_embeddings_ if self.decoder_embeddings_.shape[1] == self.n_bits else None
+
     def _encode(self, X: Any) -> Bits:
         return (self._logits(X) >= 0).astype(np.uint8)  # p >= 1/2
+
+    def _margins(self, X: Any) -> NDArray[np.float32]:
+        return self._logits(X)
+
+    def _certainty(self, margins: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.abs(2 * expit(margins) - 1)  # of a bit that is 1 with probability p, by which it is unlike a coin
 
     @staticmethod
     def _activation(values: NDArray[np.float32]) -> NDArray[np.float32]:

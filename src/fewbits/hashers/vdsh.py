@@ -163,6 +163,12 @@ class VDSH(NeuralHasher):
     def _encode(self, X: Any) -> Bits:
         return (self._logits(X) > self.offsets_).astype(np.uint8)
 
+    def _margins(self, X: Any) -> NDArray[np.float32]:
+        return self._logits(X) - self.offsets_
+
+    def _certainty(self, margins: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.abs(margins)  # a mean of a Gaussian, no logit
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = self.supervision != "none"

@@ -22,10 +22,11 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """The answer to one query: ids and distances, by distance and then by insertion."""
+    """The answer to one query: ids and distances, by distance (by cost, where bits have weights), then by insertion."""
 
     ids: NDArray[Any]
     distances: NDArray[np.int32]
+    costs: NDArray[np.float32] | None = None  # the weights of the bits that differ, summed
 
     def __len__(self) -> int:
         return len(self.ids)

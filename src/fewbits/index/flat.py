@@ -17,6 +17,7 @@ from fewbits.files import load_folder, read_array, read_json, write_array, write
 from fewbits.index.arrays import GrowingArray
 from fewbits.index.base import FORMAT, FORMAT_VERSION, Index, Neighbours
 from fewbits.index.ids import Ids, IdTable, Rows, check_ids, has_duplicates, is_id, make_table, read_ids
+from fewbits.index.weights import smallest, weighted_distances
 
 ENGINE = "flat"
 
@@ -85,6 +86,10 @@ class FlatIndex(Index):
         """All ids in order of insertion."""
         return [] if self._ids is None else list(self._ids.all())
 
+    def arrays(self) -> tuple[NDArray[Any], Packed]:
+        """All ids and codes in order of insertion, where they lie: not to be changed."""
+        return np.zeros(0, np.int64) if self._ids is None else self._ids.at(slice(None)), self._codes.rows
+
     def search(self, codes: ArrayLike, k: int, *, among: Ids | None = None) -> list[Neighbours]:
         """The k nearest documents of each query, or of those ``among`` a list of ids (fewer if that is shorter)."""
         queries = self._check_search(codes, k)
@@ -108,6 +113,17 @@ class FlatIndex(Index):
             chosen = found[order] if rows is None else rows[found[order]]
             answers.append(self._answer(chosen, distances[order]))
         return answers
+
+    def weighted(self, code: ArrayLike, weights: ArrayLike, k: int, *, among: Ids | None = None) -> Neighbours:
+        """The k documents that are nearest to one query where each bit has a weight: what differing in it costs."""
+        query = self._check_search(code, k)
+        rows = None if among is None else np.unique(self._rows(among))
+        database = self._codes.rows if rows is None else self._codes.rows[rows]
+        costs = weighted_distances(query, database, np.asarray(weights, dtype=np.float32).ravel(), self.n_bits)
+        nearest = smallest(costs, min(k, len(database)))
+        distances = np.bitwise_count(database[nearest] ^ query).sum(axis=1, dtype=np.int32)
+        answer = self._answer(nearest if rows is None else rows[nearest], distances)
+        return Neighbours(answer.ids, distances, costs[nearest])
 
     def write(self, folder: Path) -> None:
         """Write the index's files into an empty folder."""

@@ -1,5 +1,18 @@
-"""The search engine: features, hasher, index and documents together."""
+"""The search engine: a model with its documents, searched, changed, explained."""
 
-from fewbits.search.engine import Hit, SearchEngine
+from fewbits.search.drift import Drift
+from fewbits.search.engine import DuplicateGroup, Hit, SearchEngine
+from fewbits.search.explanation import BitMeaning, DecidingWord, ExplainedBit, Explanation
+from fewbits.search.filters import Condition
 
-__all__ = ["Hit", "SearchEngine"]
+__all__ = [
+    "BitMeaning",
+    "Condition",
+    "DecidingWord",
+    "Drift",
+    "DuplicateGroup",
+    "ExplainedBit",
+    "Explanation",
+    "Hit",
+    "SearchEngine",
+]

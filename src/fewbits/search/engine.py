@@ -1,69 +1,141 @@
-"""The engine a user holds: features, hasher, index and documents, saved and loaded as one folder."""
+"""The engine a user holds: a model and its documents, in memory or in a folder that changes in place."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 from sklearn.base import clone
 
 from fewbits.checks import check_whole_number
-from fewbits.codes import Packed, check_n_bits, n_bytes, pack
+from fewbits.codes import Packed, check_n_bits, n_bytes, unpack
 from fewbits.corpus.document import Document, DocumentId
 from fewbits.corpus.labels import label_table
-from fewbits.errors import DataError
+from fewbits.errors import BrokenFolderError, DataError, ParameterError
 from fewbits.features import Embeddings, TextVectorizer
-from fewbits.files import check_replaceable, load_folder, read_json, save_folder, write_json
+from fewbits.files import check_replaceable, load_folder, one_writer, save_folder, state_of
 from fewbits.hashers.base import Hasher
-from fewbits.hashers.registry import (
-    OF_EMBEDDINGS,
-    WITH_LABELS,
-    WITHOUT_LABELS,
-    find_method,
-    make_hasher,
-    read_hasher,
-    write_hasher,
-)
-from fewbits.index import FlatIndex, Index, Neighbours
-from fewbits.search.documents import DocumentStore
+from fewbits.hashers.registry import OF_EMBEDDINGS, WITH_LABELS, WITHOUT_LABELS, find_method, make_hasher
+from fewbits.index import FlatIndex
+from fewbits.index.near import near_groups
+from fewbits.search.database import Database
+from fewbits.search.documents import Positions, Reader, Writer
+from fewbits.search.drift import LOOKED_AT, measure_drift, unknown_share
+from fewbits.search.explanation import BitMeaning, Explanation, explain, name_bits
+from fewbits.search.filters import Condition
+from fewbits.search.memory import CodesInMemory
+from fewbits.search.model import Model, has_content
+from fewbits.search.ranking import Ranked, check_rescoring, rank
 
 FORMAT = "fewbits engine"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+DOCUMENTS = "documents.sqlite"
 DEFAULT_HITS = 10
-BLOCK = 65_536  # rows whose bits are held unpacked at one time
-
-Features = TextVectorizer | Embeddings
-FEATURES: dict[str, type[TextVectorizer] | type[Embeddings]] = {
-    "text": TextVectorizer,
-    "embeddings": Embeddings,
-}
-
+BLOCK = 4096  # documents that are encoded and stored at one time
+TURN = 10.0  # seconds that a change waits for the one before it
 
 _MISSING = object()
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A document that was found, and how many bits of its code differ from the query's."""
+    """A document that was found, how many bits of its code differ from the query's, and its score: higher is nearer."""
 
     id: DocumentId
     distance: int
+    score: float
     text: str
     labels: tuple[str, ...]
+    metadata: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class DuplicateGroup:
+    """Documents whose codes a chain of small steps connects; the first that was added stands for all."""
+
+    representative: DocumentId
+    others: tuple[DocumentId, ...]
+
+
+class Opened:
+    """A model with its documents: what a folder holds between two saves."""
+
+    def __init__(self, model: Model, database: Database, state: object = None) -> None:
+        self.model = model
+        self.database = database
+        self.state = state  # of the folder, when it was opened
+        self.codes = CodesInMemory(model.hasher.n_bits)
+        self.meanings: list[BitMeaning] | None = None
+
+
+@dataclass(frozen=True)
+class View:
+    """One state of an engine, the same until the block that holds it ends."""
+
+    opened: Opened
+    index: FlatIndex
+    reader: Reader
+
+    @property
+    def model(self) -> Model:
+        """What was learnt."""
+        return self.opened.model
+
+    def meanings(self) -> list[BitMeaning]:
+        """What each bit is about, which does not change with the documents."""
+        if self.opened.meanings is None:
+            self.opened.meanings = name_bits(self.model, self.reader)
+        return self.opened.meanings
+
+    def allowed(
+        self, labels: Sequence[str], where: Sequence[str | Condition], among: Sequence[DocumentId] | None
+    ) -> Positions | None:
+        """Positions of documents that pass all filters and have a code; None where there is no filter."""
+        if isinstance(labels, str) or isinstance(where, str):
+            raise ParameterError(
+                "labels and conditions are lists", got=repr(labels or where), hint="Put it into a list."
+            )
+        chosen: Positions | None = None
+        if labels or where:
+            conditions = [one if isinstance(one, Condition) else Condition.parse(one) for one in where]
+            chosen = self.reader.matching(labels, conditions)
+        if among is not None:
+            named = np.array(self.reader.positions(list(among)), dtype=np.int64)
+            chosen = named if chosen is None else np.intersect1d(chosen, named)
+        return None if chosen is None else chosen[np.isin(chosen, self.index.arrays()[0])]
+
+    def hits(self, found: Ranked) -> list[Hit]:
+        """Documents of an answer."""
+        documents = self.reader.get(found.positions.tolist())
+        figures = zip(documents, found.distances.tolist(), found.scores.tolist(), strict=True)
+        return [
+            Hit(document.id, distance, round(score, 4), document.text, document.labels, dict(document.metadata))
+            for document, distance, score in figures
+        ]
+
+    def position(self, id: DocumentId) -> int:
+        """Position of a document that has a code."""
+        [position] = self.reader.positions([id])
+        if position not in self.index:
+            raise DataError(f"the document {id!r} has no word that this engine knows", hint="Search by a text instead.")
+        return position
 
 
 class SearchEngine:
     """Search documents by their codes.
 
-    Made by :meth:`from_texts`, :meth:`from_documents`, :meth:`from_embeddings` or :meth:`load`.
+    Made by :meth:`from_texts`, :meth:`from_documents`, :meth:`from_embeddings` or :meth:`load`. A loaded engine *is*
+    its folder: a change is on the disk when the call returns, and every search sees the latest complete state, whoever
+    made it. Any number of threads and processes may search while one changes.
 
     >>> texts = ["cats purr softly", "kittens and cats purr", "stocks fell sharply", "stocks and bonds fell"]
     >>> engine = SearchEngine.from_texts(texts, n_bits=16, random_state=0)
@@ -71,19 +143,11 @@ class SearchEngine:
     [0, 1]
     """
 
-    def __init__(
-        self,
-        features: Features,
-        hasher: Hasher,
-        index: Index,
-        documents: DocumentStore,
-        facts: dict[str, Any],
-    ) -> None:
-        self.features = features
-        self.hasher = hasher
-        self.index = index
-        self.documents = documents
-        self.facts = facts
+    def __init__(self, opened: Opened, folder: Path | None = None) -> None:
+        self._opened = opened
+        self._folder = folder
+        self._writing = threading.RLock()
+        self._opening = threading.Lock()
 
     @classmethod
     def from_documents(
@@ -104,9 +168,9 @@ class SearchEngine:
         """
         _check_wishes(n_bits, method)
         features = TextVectorizer() if vectorizer is None else clone(vectorizer)
-        store = DocumentStore.create()
-        rows = features.fit_transform(document.text for document in store.collect(documents))
-        return cls._learn(features, rows, store, method, n_bits, random_state, verbose=verbose)
+        database = Database.temporary()
+        rows = features.fit_transform(document.text for document in _stored(database, documents))
+        return cls._learn(features, rows, database, method, n_bits, random_state, verbose=verbose)
 
     @classmethod
     def from_texts(
@@ -151,179 +215,424 @@ class SearchEngine:
         rows = features.fit_transform(embeddings)
         if documents is None:
             documents = (Document(position, "") for position in range(len(rows)))
-        store = DocumentStore.create()
-        _check_same_number(len(rows), sum(1 for _ in store.collect(documents)))
-        return cls._learn(features, rows, store, method or OF_EMBEDDINGS, n_bits, random_state)
+        database = Database.temporary()
+        _check_same_number(len(rows), sum(1 for _ in _stored(database, documents)))
+        return cls._learn(features, rows, database, method or OF_EMBEDDINGS, n_bits, random_state)
+
+    @classmethod
+    def from_parts(
+        cls,
+        features: TextVectorizer | Embeddings,
+        hasher: Hasher,
+        documents: Iterable[Document],
+        rows: Any,
+        facts: dict[str, Any],
+    ) -> SearchEngine:
+        """Put an engine together from parts that were fitted elsewhere, and documents with their features."""
+        database = Database.temporary()
+        _check_same_number(rows.shape[0], sum(1 for _ in _stored(database, documents)))
+        return cls._assemble(features, hasher, rows, database, facts)
 
     @classmethod
     def _learn(
         cls,
-        features: Features,
+        features: TextVectorizer | Embeddings,
         rows: Any,
-        store: DocumentStore,
+        database: Database,
         method: str | None,
         n_bits: int,
         random_state: Any,
         *,
         verbose: bool = False,
     ) -> SearchEngine:
-        labels, label_names = label_table(store.label_sets())
+        with database.reading() as connection:
+            labels, label_names = label_table(Reader(connection).label_sets())
         if method is None:
             method = WITH_LABELS if len(label_names) > 1 else WITHOUT_LABELS
         hasher = make_hasher(method, n_bits, random_state)
         if verbose and "verbose" in hasher.get_params():
             hasher.set_params(verbose=True)
-        known = _has_content(rows)
+        known = has_content(rows)
         hasher.fit(rows[known], labels[known] if label_names else None)
-        facts = {
-            "method": method,
-            "documents_learnt_from": rows.shape[0],
-            "label_names": len(label_names),
-            "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "fewbits": version("fewbits"),
-        }
-        engine = cls(features, hasher, FlatIndex(hasher.n_bits), store, facts)
-        engine._index_rows(store.ids(), rows)
-        return engine
-
-    @property
-    def n_bits(self) -> int:
-        """Length of the codes."""
-        return self.index.n_bits
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-    def add(self, documents: Iterable[Document], embeddings: ArrayLike | None = None) -> None:
-        """Add documents, encoded by the model as it is; if one cannot be added, none is.
-
-        ``embeddings`` go with the documents where the engine was made from embeddings. Any number of threads may
-        search at one time, but not while one adds.
-        """
-        if (embeddings is None) == isinstance(self.features, Embeddings):
-            expected = "documents with embeddings" if embeddings is None else "documents alone"
-            raise DataError("this engine takes another kind of input", allowed=expected)
-        store = self.documents.writable()
-        with store.all_or_none():
-            before = len(store)
-            passing = store.collect(documents)
-            inputs: Any = (document.text for document in passing) if embeddings is None else embeddings
-            rows = self.features.transform(inputs)
-            if embeddings is not None:
-                _check_same_number(len(rows), sum(1 for _ in passing))
-            self._index_rows(store.ids(start=before), rows)
-        self.documents = store
-
-    def encode(self, inputs: Any) -> Packed:
-        """Packed codes of texts (or of embeddings, where the engine was made from them)."""
-        return _packed_codes(self.hasher, self.features.transform(inputs))
-
-    def search(
-        self, query: str | ArrayLike, k: int | None = None, *, among: Sequence[DocumentId] | None = None
-    ) -> list[Hit]:
-        """The k documents nearest to a text (or an embedding), all of them or ``among`` some ids.
-
-        Without ``k`` there are ten hits, or as many as there are documents.
-        """
-        [answer] = self.index.search(self._query_code(query), _check_hits(k, len(self)), among=among)
-        return self._read(answer)
-
-    def within(self, query: str | ArrayLike, radius: int, *, among: Sequence[DocumentId] | None = None) -> list[Hit]:
-        """All documents that differ from a query in at most ``radius`` bits."""
-        [answer] = self.index.within(self._query_code(query), radius, among=among)
-        return self._read(answer)
-
-    def similar(self, id: DocumentId, k: int | None = None) -> list[Hit]:
-        """The k documents nearest to a document of the engine, itself left out."""
-        [document] = self.documents.get([id])
-        if document.id not in self.index:
-            raise DataError(f"the document {id!r} has no word that this engine knows", hint="Search by a text instead.")
-        code = self.index.codes([id])
-        wanted = _check_hits(k, len(self) - 1)
-        # One more than wanted; documents with the same code may stand before it and push it out.
-        [answer] = self.index.search(code, wanted + 1)
-        others = answer.ids != id
-        return self._read(Neighbours(answer.ids[others][:wanted], answer.distances[others][:wanted]))
-
-    def info(self) -> dict[str, Any]:
-        """What the engine is made of."""
-        return {
-            "documents": len(self.documents),
-            "documents_without_known_words": len(self.documents) - len(self.index),
-            "bits": self.n_bits,
-            "bytes_per_document": n_bytes(self.n_bits),
-            "features": _kind(self.features),
-            "n_features": self.features.n_features,
-            "setting": find_method(self.facts["method"]).setting,
-            **self.facts,
-        }
-
-    def save(self, folder: str | Path) -> None:
-        """Save everything as one folder, which is replaced as a whole."""
-        save_folder(Path(folder), FORMAT, FORMAT_VERSION, self._write)
+        facts = {"method": method, "documents_learnt_from": rows.shape[0], "label_names": len(label_names)}
+        return cls._assemble(features, hasher, rows, database, facts)
 
     @classmethod
-    def load(cls, folder: str | Path, *, memory_map: bool = False, verify: bool = True) -> SearchEngine:
-        """Load a saved folder after checking it.
+    def _assemble(
+        cls, features: TextVectorizer | Embeddings, hasher: Hasher, rows: Any, database: Database, facts: dict[str, Any]
+    ) -> SearchEngine:
+        model = Model(features, hasher, facts)
+        with database.writing() as connection:
+            writer = Writer(connection)
+            positions = writer.all_positions()
+            ones = np.zeros(hasher.n_bits)
+            for start in range(0, len(positions), BLOCK):
+                ones += _store_codes(writer, model, positions[start : start + BLOCK], rows[start : start + BLOCK])
+            writer.finish()
+            facts |= {
+                "documents_learnt_from": facts.get("documents_learnt_from", rows.shape[0]),
+                "bit_balance": [round(float(share), 4) for share in ones / max(1, int(has_content(rows).sum()))],
+                "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+                "fewbits": version("fewbits"),
+            }
+            if model.takes_text:
+                texts = writer.texts(are_new=False, limit=LOOKED_AT)
+                facts["unknown_words"] = round(unknown_share(model, texts), 4)
+        return cls(Opened(model, database))
+
+    @classmethod
+    def load(cls, folder: str | Path, *, verify: bool = True) -> SearchEngine:
+        """Open a saved folder after checking it; changes to the engine are changes to the folder.
 
         Parameters
         ----------
-        memory_map : bool, default=False
-            Leave the codes on disk until they are needed.
         verify : bool, default=True
-            Compute the checksum of every file; else large ones are checked by their size only.
+            Read everything and compute its checksums; else large files are checked by their size only, and documents
+            when they are read.
         """
+        path = Path(folder)
+        return cls(_open(path, verify=verify), path)
 
-        def read(generation: Path) -> SearchEngine:
-            facts = read_json(generation / "engine.json")
-            return cls(
-                FEATURES[facts.pop("features")].read(generation / "features"),
-                read_hasher(generation / "hasher"),
-                FlatIndex.read(generation / "index", memory_map=memory_map),
-                DocumentStore.open(generation / "documents.sqlite"),
-                facts,
-            )
+    def save(self, folder: str | Path) -> None:
+        """Save everything as one folder, which is replaced as a whole; later changes to it need :meth:`load`."""
+        opened = self._latest()
 
-        return load_folder(Path(folder), FORMAT, FORMAT_VERSION, read, verify=verify)
+        def write(generation: Path) -> None:
+            opened.model.write(generation)
+            opened.database.copy_to(generation / DOCUMENTS)
+
+        save_folder(Path(folder), FORMAT, FORMAT_VERSION, write, living=[DOCUMENTS])
 
     @staticmethod
     def check_folder(folder: str | Path) -> None:
         """Tell before any long work whether an engine may be saved in a folder."""
         check_replaceable(Path(folder), FORMAT)
 
-    def _write(self, folder: Path) -> None:
-        for name in ("features", "hasher", "index"):
-            (folder / name).mkdir()
-        self.features.write(folder / "features")
-        write_hasher(self.hasher, folder / "hasher")
-        self.index.write(folder / "index")
-        self.documents.write(folder / "documents.sqlite")
-        write_json(folder / "engine.json", {"features": _kind(self.features), **self.facts})
+    @property
+    def features(self) -> TextVectorizer | Embeddings:
+        """What turns texts or embeddings into rows."""
+        return self._latest().model.features
 
-    def _query_code(self, query: Any) -> Packed:
-        if isinstance(query, str) == isinstance(self.features, Embeddings):
-            expected = "an embedding" if isinstance(self.features, Embeddings) else "a text"
-            raise DataError("the query is of another kind", allowed=expected, got=type(query).__name__)
-        row = self.features.transform([query] if isinstance(query, str) else query)
-        if row.shape[0] != 1:
-            raise DataError("one query at a time", got=row.shape[0])
-        if not _has_content(row).all():
-            raise DataError(
-                "the query says nothing to this engine",
-                allowed="one word or more of its vocabulary",
-                got=repr(query)[:60],
-                hint="Use other or more words.",
+    @property
+    def hasher(self) -> Hasher:
+        """What turns rows into codes."""
+        return self._latest().model.hasher
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """How the codes were learnt."""
+        return dict(self._latest().model.facts)
+
+    @property
+    def n_bits(self) -> int:
+        """Length of the codes."""
+        return self.hasher.n_bits
+
+    def __len__(self) -> int:
+        with self._view() as view:
+            return len(view.index)
+
+    def __contains__(self, id: DocumentId) -> bool:
+        with self._view() as view:
+            return id in view.reader
+
+    def add(self, documents: Iterable[Document], embeddings: ArrayLike | None = None) -> int:
+        """Add documents, encoded by the model as it is, and return their number; if one cannot be added, none is.
+
+        ``embeddings`` go with the documents where the engine was made from embeddings.
+        """
+        return self._change(documents, embeddings, lambda writer, block: writer.insert(block, are_new=True))
+
+    def update(self, documents: Iterable[Document], embeddings: ArrayLike | None = None) -> int:
+        """Put documents in the place of those with the same ids, which must be there; if one cannot be, none is."""
+        return self._change(documents, embeddings, lambda writer, block: writer.replace(block))
+
+    def remove(self, ids: Iterable[DocumentId]) -> int:
+        """Remove documents and return their number; an unknown id is an error, and nothing is removed."""
+        if isinstance(ids, (str, bytes)):
+            raise DataError("one id is no list of ids", got=repr(ids), hint="Put it into a list: [id]")
+        gone = list(ids)
+        with self._writer() as (_, writer):
+            writer.remove(gone)
+        return len(gone)
+
+    def encode(self, inputs: Any) -> Packed:
+        """Packed codes of texts (or of embeddings, where the engine was made from them)."""
+        model = self._latest().model
+        return model.encode(model.rows(inputs))
+
+    def codes(self, ids: Sequence[DocumentId]) -> Packed:
+        """Packed codes of documents of the engine."""
+        with self._view() as view:
+            return view.index.codes([view.position(id) for id in ids])
+
+    def count(self) -> int:
+        """All documents, those without a known word too."""
+        with self._view() as view:
+            return view.reader.count()
+
+    def kind_of_ids(self) -> type | None:
+        """What ids are, ``str`` or ``int``; None where there are no documents."""
+        with self._view() as view:
+            return view.reader.kind_of_ids()
+
+    def document(self, id: DocumentId) -> Document:
+        """The document with an id."""
+        with self._view() as view:
+            return view.reader.get(view.reader.positions([id]))[0]
+
+    def documents(self) -> Iterator[Document]:
+        """All documents of one state, in order of insertion."""
+        with self._view() as view:
+            yield from view.reader.all()
+
+    def search(
+        self,
+        query: str | ArrayLike,
+        k: int | None = None,
+        *,
+        labels: Sequence[str] = (),
+        where: Sequence[str | Condition] = (),
+        among: Sequence[DocumentId] | None = None,
+        rescore: str | None = None,
+        shortlist: int | None = None,
+    ) -> list[Hit]:
+        """The k documents nearest to a text (or an embedding); ten, or as many as there are, without ``k``.
+
+        Parameters
+        ----------
+        labels, where, among : sequences
+            Only documents with one of the labels, that pass all conditions on their metadata (``"year>=2020"``), and
+            whose id is in a list.
+        rescore : {"none", "bits", "words"}, optional
+            What decides the order: the number of differing bits; that number with each bit weighed by how sure the
+            query is of it; or the cosine of the words of a shortlist found by the second. Words by default, or none
+            for embeddings, because a query of few words says little to a code.
+        shortlist : int, default=3000
+            Documents whose words are looked at.
+        """
+        with self._view() as view:
+            row = view.model.query_row(query)
+            wanted = _check_hits(k, len(view.index))
+            found = rank(
+                view.reader,
+                view.index,
+                view.model,
+                row,
+                wanted,
+                rescore=check_rescoring(rescore, "words", view.model),
+                shortlist=shortlist,
+                among=view.allowed(labels, where, among),
             )
-        return pack(self.hasher.transform(row))
+            return view.hits(found)
 
-    def _index_rows(self, ids: list[DocumentId], rows: Any) -> None:
-        known = np.flatnonzero(_has_content(rows))
-        self.index.add([ids[row] for row in known], _packed_codes(self.hasher, rows[known]))
+    def within(
+        self,
+        query: str | ArrayLike,
+        radius: int,
+        *,
+        labels: Sequence[str] = (),
+        where: Sequence[str | Condition] = (),
+        among: Sequence[DocumentId] | None = None,
+    ) -> list[Hit]:
+        """All documents that differ from a query in at most ``radius`` bits, nearest first."""
+        with self._view() as view:
+            code = view.model.encode(view.model.query_row(query))
+            [answer] = view.index.within(code, radius, among=view.allowed(labels, where, among))
+            return view.hits(Ranked.by_distance(answer, view.index.n_bits))
 
-    def _read(self, answer: Neighbours) -> list[Hit]:
-        ids = answer.ids.tolist()
-        found = zip(self.documents.get(ids), answer.distances.tolist(), strict=True)
-        return [Hit(document.id, distance, document.text, document.labels) for document, distance in found]
+    def similar(
+        self,
+        id: DocumentId,
+        k: int | None = None,
+        *,
+        labels: Sequence[str] = (),
+        where: Sequence[str | Condition] = (),
+        rescore: str | None = None,
+        shortlist: int | None = None,
+    ) -> list[Hit]:
+        """The k documents nearest to a document of the engine, itself left out: by default by their codes alone."""
+        with self._view() as view:
+            position = view.position(id)
+            wanted = _check_hits(k, len(view.index) - 1)
+            rescoring = check_rescoring(rescore, "none", view.model)
+            allowed = view.allowed(labels, where, None)
+            if rescoring == "none":
+                # One more than wanted; documents with the same code may stand before it and push it out.
+                [answer] = view.index.search(view.index.codes([position]), wanted + 1, among=allowed)
+                found = Ranked.by_distance(answer, view.index.n_bits)
+            else:
+                if not view.model.takes_text:
+                    raise ParameterError("embeddings are not kept", allowed="rescore none", got=repr(rescore))
+                [document] = view.reader.get([position])
+                found = rank(
+                    view.reader,
+                    view.index,
+                    view.model,
+                    view.model.query_row(document.text),
+                    wanted + 1,
+                    rescore=rescoring,
+                    shortlist=shortlist,
+                    among=allowed,
+                )
+            return view.hits(found.first(wanted, without=position))
+
+    def bits(self) -> list[BitMeaning]:
+        """What each bit is about: the words that it raises and lowers most."""
+        with self._view() as view:
+            return view.meanings()
+
+    def explain(self, query: str, id: DocumentId) -> Explanation:
+        """Why a document is as near to a text as it is: bit by bit, and word by word."""
+        return self._explain(lambda view: view.model.query_row(query), id)
+
+    def explain_similar(self, id: DocumentId, other: DocumentId) -> Explanation:
+        """Why two documents of the engine are as near to each other as they are."""
+
+        def row(view: View) -> Any:
+            [document] = view.reader.get([view.position(id)])
+            return view.model.query_row(document.text)
+
+        return self._explain(row, other)
+
+    def duplicates(self, radius: int = 3) -> list[DuplicateGroup]:
+        """Groups of two documents or more whose codes a chain of steps of at most ``radius`` bits connects."""
+        with self._view() as view:
+            positions, codes = view.index.arrays()
+            groups = near_groups(codes, view.index.n_bits, radius)
+            order = np.argsort(groups, kind="stable")
+            members = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
+            several = [positions[rows] for rows in members if len(rows) > 1]
+            named = view.reader.ids_of(np.concatenate(several)) if several else {}
+            groups_of_ids = ([named[position] for position in rows.tolist()] for rows in several)
+            return [DuplicateGroup(first, tuple(others)) for first, *others in groups_of_ids]
+
+    def without_duplicates(self, radius: int = 3) -> Iterator[Document]:
+        """All documents but those for which another one stands, in order of insertion."""
+        left_out = {id for group in self.duplicates(radius) for id in group.others}
+        return (document for document in self.documents() if document.id not in left_out)
+
+    def info(self) -> dict[str, Any]:
+        """What the engine is made of, and how new documents differ from those it learnt from."""
+        with self._view() as view:
+            model, count = view.model, view.reader.count()
+            facts = {name: value for name, value in model.facts.items() if name not in ("bit_balance", "unknown_words")}
+            return {
+                "documents": count,
+                "documents_without_known_words": count - len(view.index),
+                "bits": view.index.n_bits,
+                "bytes_per_document": n_bytes(view.index.n_bits),
+                "features": model.kind,
+                "n_features": model.features.n_features,
+                "setting": find_method(model.facts["method"]).setting,
+                **facts,
+                "drift": asdict(measure_drift(view.reader, model)),
+            }
+
+    def _latest(self) -> Opened:
+        """What the folder holds now, at the cost of a look where nothing was saved since."""
+        if self._folder is not None and state_of(self._folder) != self._opened.state:
+            with self._opening:
+                if state_of(self._folder) != self._opened.state:
+                    self._opened = _open(self._folder, verify=False)
+        return self._opened
+
+    @contextmanager
+    def _view(self) -> Iterator[View]:
+        with ExitStack() as stack:
+            view = self._look(stack)
+            while view is None:
+                stack.close()
+                view = self._look(stack)
+            yield view
+
+    def _look(self, stack: ExitStack) -> View | None:
+        """One state of the engine; None where it has moved on meanwhile."""
+        opened = self._latest()
+        try:
+            reader = Reader(stack.enter_context(opened.database.reading()))
+        except BrokenFolderError:
+            if self._folder is None or state_of(self._folder) == opened.state:
+                raise
+            return None  # replaced by another, and removed, since we looked
+        index = opened.codes.at(reader)
+        return None if index is None else View(opened, index, reader)
+
+    @contextmanager
+    def _writer(self) -> Iterator[tuple[Model, Writer]]:
+        turn: AbstractContextManager[None] = nullcontext()
+        if self._folder is not None:
+            turn = one_writer(self._folder, TURN)
+        with self._writing, turn:
+            opened = self._latest()  # and nobody replaces it before we are done
+            with opened.database.writing() as connection:
+                writer = Writer(connection)
+                yield opened.model, writer
+                writer.finish()
+
+    def _change(
+        self,
+        documents: Iterable[Document],
+        embeddings: ArrayLike | None,
+        put: Callable[[Writer, list[Document]], list[int]],
+    ) -> int:
+        with self._writer() as (model, writer):
+            if (embeddings is None) != model.takes_text:
+                expected = "documents alone" if model.takes_text else "documents with embeddings"
+                raise DataError("this engine takes another kind of input", allowed=expected)
+            rows = None if embeddings is None else model.rows(embeddings)
+            count = 0
+            for block in _blocks(documents):
+                part = model.rows(document.text for document in block) if rows is None else rows[count:][: len(block)]
+                count += len(block)
+                _check_same_number(part.shape[0], len(block))
+                _store_codes(writer, model, np.array(put(writer, block), dtype=np.int64), part)
+            if rows is not None:
+                _check_same_number(len(rows), count)
+        return count
+
+    def _explain(self, query_row: Callable[[View], Any], id: DocumentId) -> Explanation:
+        with self._view() as view:
+            meanings = view.meanings()
+            row = query_row(view)
+            [document] = view.reader.get([view.position(id)])
+            return explain(view.model, meanings, id, row, view.model.query_row(document.text))
+
+
+def _open(folder: Path, *, verify: bool) -> Opened:
+    state = state_of(folder)  # before reading: what is saved meanwhile is then seen as newer
+
+    def read(generation: Path) -> Opened:
+        database = Database.open(generation / DOCUMENTS)
+        if verify:
+            with database.reading() as connection:
+                Reader(connection).check()
+        return Opened(Model.read(generation), database, state)
+
+    return load_folder(folder, FORMAT, FORMAT_VERSION, read, verify=verify, oldest=FORMAT_VERSION)
+
+
+def _stored(database: Database, documents: Iterable[Document]) -> Iterator[Document]:
+    """Store documents while they pass by."""
+    with database.writing() as connection:
+        writer = Writer(connection)
+        for block in _blocks(documents):
+            writer.insert(block, are_new=False)
+            yield from block
+
+
+def _store_codes(writer: Writer, model: Model, positions: Positions, rows: Any) -> NDArray[np.int64]:
+    """Encode and store rows that say something, and return how often each bit is 1."""
+    known = np.flatnonzero(has_content(rows))
+    codes = model.encode(rows[known])
+    writer.put_codes(positions[known].tolist(), codes, rows[known] if model.takes_text else None)
+    return unpack(codes, model.hasher.n_bits).sum(axis=0, dtype=np.int64)
+
+
+def _blocks(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    stream = iter(documents)
+    while block := list(islice(stream, BLOCK)):
+        yield block
 
 
 def _check_wishes(n_bits: int, method: str | None) -> None:
@@ -344,20 +653,6 @@ def _check_hits(k: int | None, available: int) -> int:
 def _check_same_number(embeddings: int, documents: int) -> None:
     if embeddings != documents:
         raise DataError("embeddings and documents differ in number", got=f"{embeddings} and {documents}")
-
-
-def _has_content(rows: Any) -> NDArray[np.bool_]:
-    """Which rows are not zero throughout; a zero row's code says nothing."""
-    return np.diff(rows.indptr) > 0 if sparse.issparse(rows) else rows.any(axis=1)
-
-
-def _packed_codes(hasher: Hasher, rows: Any) -> Packed:
-    blocks = [pack(hasher.transform(rows[start : start + BLOCK])) for start in range(0, rows.shape[0], BLOCK)]
-    return np.concatenate(blocks) if blocks else np.zeros((0, n_bytes(hasher.n_bits)), dtype=np.uint8)
-
-
-def _kind(features: Features) -> str:
-    return next(name for name, kind in FEATURES.items() if type(features) is kind)
 
 
 def _documents(

@@ -7,6 +7,7 @@ from pathlib import Path
 from fewbits.benchmark.compare import render_all
 from fewbits.benchmark.estimators import render_estimators
 from fewbits.benchmark.figures import load_figures
+from fewbits.benchmark.known_items import render_known_items
 from fewbits.benchmark.report.page import render_page
 from fewbits.benchmark.results import load_results
 from fewbits.benchmark.speed import render_speed
@@ -29,7 +30,12 @@ def write_report(results: Path, docs: Path) -> list[Path]:
     return [_write(Path(docs) / name, text) for name, text in pages.items()]
 
 
-FOLDERS = {"estimators": render_estimators, "speed": render_speed, "supervision": render_supervision}
+FOLDERS = {
+    "estimators": render_estimators,
+    "known-items": render_known_items,
+    "speed": render_speed,
+    "supervision": render_supervision,
+}
 
 
 def _write(path: Path, text: str) -> Path:

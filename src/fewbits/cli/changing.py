@@ -1,0 +1,196 @@
+"""Commands that make and change an engine: fit, add, update, remove, info."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fewbits.cli.options import (
+    AsJson,
+    Bits,
+    EmbeddingsFile,
+    Encoding,
+    Engine,
+    IdField,
+    LabelField,
+    LabelSeparator,
+    MetadataFields,
+    Source,
+    TextFields,
+)
+from fewbits.cli.output import err, out, print_json, watch
+from fewbits.corpus import Document, DocumentId, read_documents
+from fewbits.features import TextVectorizer
+from fewbits.features.dense import load_embeddings
+from fewbits.search import SearchEngine
+
+
+def fit(
+    source: Source,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder the engine is saved in.")],
+    text: TextFields = None,
+    id: IdField = None,
+    label: LabelField = None,
+    label_separator: LabelSeparator = None,
+    metadata: MetadataFields = None,
+    encoding: Encoding = "utf-8",
+    embeddings: EmbeddingsFile = None,
+    n_bits: Bits = 64,
+    method: Annotated[
+        str | None,
+        typer.Option(help="Method that learns the codes. [default: pairwise with labels, else bernoulli-vae]"),
+    ] = None,
+    max_features: Annotated[int, typer.Option(help="Words in the vocabulary.")] = 20_000,
+    token_pattern: Annotated[
+        str | None, typer.Option(help="Regular expression of a word. [default: letters a-z]")
+    ] = None,
+    random_state: Annotated[int, typer.Option("--random-state", "--seed", help="Seed.", min=0, max=2**32 - 1)] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Learn codes for your own documents and save an engine; an engine that is there is replaced as a whole.
+
+    Example: fewbits fit news.jsonl --text title --text body --label topic --output news-engine
+    """
+    start = time.perf_counter()
+    SearchEngine.check_folder(output)  # before any long work
+    documents = _read(source, text, id, label, label_separator, metadata, encoding)
+    options: dict[str, Any] = {"n_bits": n_bits, "method": method, "random_state": random_state}
+    if embeddings is None:
+        vectorizer = TextVectorizer(max_features=max_features, token_pattern=token_pattern)
+        engine = SearchEngine.from_documents(documents, vectorizer=vectorizer, verbose=err.is_terminal, **options)
+    else:
+        engine = SearchEngine.from_embeddings(load_embeddings(embeddings), documents=documents, **options)
+    engine.save(output)
+    facts = {"folder": str(output), **engine.info(), "seconds": round(time.perf_counter() - start, 2)}
+    if as_json:
+        return print_json(facts)
+    return _say(
+        f"Learnt {facts['bits']} bits ({facts['bytes_per_document']} bytes) for each of"
+        f" {facts['documents']:,} documents in {facts['seconds']} s (method {facts['method']}). Saved in {output}."
+    )
+
+
+def add(
+    engine: Engine,
+    source: Source,
+    text: TextFields = None,
+    id: IdField = None,
+    label: LabelField = None,
+    label_separator: LabelSeparator = None,
+    metadata: MetadataFields = None,
+    encoding: Encoding = "utf-8",
+    embeddings: EmbeddingsFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Add documents, encoded by what was learnt; all of them, or none where one cannot be added.
+
+    Example: fewbits add news-engine today.jsonl --text title --text body --id url
+    """
+    loaded = SearchEngine.load(engine, verify=False)
+    documents = _read(source, text, id, label, label_separator, metadata, encoding)
+    count = loaded.add(documents, None if embeddings is None else load_embeddings(embeddings))
+    _report("added", count, loaded, as_json=as_json)
+
+
+def update(
+    engine: Engine,
+    source: Source,
+    text: TextFields = None,
+    id: IdField = None,
+    label: LabelField = None,
+    label_separator: LabelSeparator = None,
+    metadata: MetadataFields = None,
+    encoding: Encoding = "utf-8",
+    embeddings: EmbeddingsFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put documents in the place of those with the same ids; all of them, or none where an id is unknown.
+
+    Example: fewbits update news-engine corrected.jsonl --text title --text body --id url
+    """
+    loaded = SearchEngine.load(engine, verify=False)
+    documents = _read(source, text, id, label, label_separator, metadata, encoding)
+    count = loaded.update(documents, None if embeddings is None else load_embeddings(embeddings))
+    _report("updated", count, loaded, as_json=as_json)
+
+
+def remove(
+    engine: Engine,
+    ids: Annotated[list[str], typer.Argument(help="Ids of documents; - reads one id a line from standard input.")],
+    as_json: AsJson = False,
+) -> None:
+    """Remove documents; all of them, or none where an id is unknown.
+
+    Example: fewbits remove news-engine https://example.org/1 https://example.org/2
+    """
+    loaded = SearchEngine.load(engine, verify=False)
+    count = loaded.remove([own_id(loaded, written) for argument in ids for written in lines(argument)])
+    _report("removed", count, loaded, as_json=as_json)
+
+
+def info(engine: Engine, as_json: AsJson = False) -> None:
+    """Tell what an engine is made of, check it, and say whether learning anew is worth it.
+
+    Example: fewbits info fewbits-demo
+    """
+    facts = SearchEngine.load(engine).info()
+    if as_json:
+        return print_json(facts)
+    drift = facts.pop("drift")
+    shown = {**facts, **{f"drift: {name}": value for name, value in drift.items() if name not in ("advice", "retrain")}}
+    width = max(map(len, shown))
+    for name, value in shown.items():
+        out.print(f"{name.replace('_', ' '):<{width}}  {value}", markup=False, soft_wrap=True)
+    return _say(drift["advice"])
+
+
+def lines(argument: str) -> Iterator[str]:
+    """The argument itself, or each line of standard input for -."""
+    if argument == "-":
+        yield from (line.rstrip("\r\n") for line in sys.stdin if line.strip())
+    else:
+        yield argument
+
+
+def own_id(engine: SearchEngine, written: str) -> DocumentId:
+    """Read an id as the engine has it: a number where its ids are numbers."""
+    return int(written) if engine.kind_of_ids() is int and re.fullmatch(r"-?\d+", written) else written
+
+
+def _read(
+    source: str,
+    text: list[str] | None,
+    id: str | None,
+    label: str | None,
+    label_separator: str | None,
+    metadata: list[str] | None,
+    encoding: str,
+) -> Iterable[Document]:
+    documents = read_documents(
+        source,
+        text=text or "text",
+        id=id,
+        label=label,
+        label_separator=label_separator,
+        metadata=metadata or (),
+        encoding=encoding,
+    )
+    return watch(documents, "Reading documents")
+
+
+def _report(done: str, count: int, engine: SearchEngine, *, as_json: bool) -> None:
+    facts = {done: count, "documents": engine.count()}
+    if as_json:
+        return print_json(facts)
+    noun = "document" if count == 1 else "documents"
+    return _say(f"{done.capitalize()} {count:,} {noun}; there are {facts['documents']:,} now.")
+
+
+def _say(text: str) -> None:
+    out.print(text, markup=False, soft_wrap=True)

@@ -1,0 +1,48 @@
+"""The codes of an engine in memory, kept up with what is on the disk."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from fewbits.index import FlatIndex
+from fewbits.search.documents import Reader
+
+
+class CodesInMemory:
+    """An index of the codes of the state that was read last.
+
+    An index is never changed once it is here: threads that search it see one state to the end.
+    """
+
+    def __init__(self, n_bits: int) -> None:
+        self._n_bits = n_bits
+        self._lock = threading.Lock()
+        self._held: tuple[int, FlatIndex] | None = None
+
+    def at(self, reader: Reader) -> FlatIndex | None:
+        """The index of the state that a reader sees; None where memory is ahead of it, and it must look again."""
+        version = reader.version()
+        held = self._held
+        if held is None or held[0] < version:
+            with self._lock:
+                held = self._held
+                if held is None or held[0] < version:
+                    held = self._held = version, self._read(reader, held)
+        return held[1] if held[0] == version else None
+
+    def _read(self, reader: Reader, held: tuple[int, FlatIndex] | None) -> FlatIndex:
+        changes = None if held is None else reader.changes_since(held[0], self._n_bits)
+        if held is None or changes is None:
+            positions, codes = reader.codes(self._n_bits)
+        else:
+            positions, codes = held[1].arrays()
+            kept = ~np.isin(positions, changes.gone)
+            codes = np.concatenate([codes[kept], changes.codes])
+            positions = np.concatenate([positions[kept], changes.fresh])
+            order = np.argsort(positions, kind="stable")  # as if all had been read again
+            positions, codes = positions[order], codes[order]
+        index = FlatIndex(self._n_bits)
+        index.add(positions, codes)
+        return index
