@@ -11,12 +11,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from scipy import sparse
 
 from fewbits import Dataset, Document, SearchEngine, load_dataset
 from fewbits.corpus.archives import cache_folder, find_archive
 from fewbits.datasets import SOURCES
 from fewbits.errors import MissingFileError
+
+settings.register_profile("fewbits", deadline=None)  # a busy machine is no failure
+settings.load_profile("fewbits")
 
 # Archives are looked for where the user has them, before the tests hide the user's cache.
 os.environ.setdefault("FEWBITS_DATA", str(cache_folder()))

@@ -89,7 +89,7 @@ class EngineAgainstDictionary(RuleBasedStateMachine):
 
 
 TestEngineAgainstDictionary = EngineAgainstDictionary.TestCase
-TestEngineAgainstDictionary.settings = settings(max_examples=8, stateful_step_count=12, deadline=None)
+TestEngineAgainstDictionary.settings = settings(max_examples=8, stateful_step_count=12)
 
 
 def test_a_reader_that_missed_more_changes_than_are_remembered_reads_all_again(

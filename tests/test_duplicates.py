@@ -23,7 +23,7 @@ def groups_by_comparing_all(bits: NDArray[np.uint8], radius: int) -> list[int]:
     return [order[label] for label in labels.tolist()]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     seed=st.integers(0, 2**32 - 1),
     n_bits=st.integers(1, 200),

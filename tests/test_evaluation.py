@@ -74,7 +74,7 @@ def average_over_orders(case: Case, value: Callable[[int, list[int]], float]) ->
     return np.array(means)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(cases(), st.data())
 def test_precision_is_the_average_over_all_orders_of_ties(case: Case, data: st.DataObject) -> None:
     k = data.draw(st.integers(1, len(case.codes)))
@@ -82,7 +82,7 @@ def test_precision_is_the_average_over_all_orders_of_ties(case: Case, data: st.D
     assert precision_at_k(*case.parts, k=k) == pytest.approx(expected, abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cases())
 def test_average_precision_is_the_average_over_all_orders_of_ties(case: Case) -> None:
     def average_precision(query: int, ranking: list[int]) -> float:
@@ -96,7 +96,7 @@ def test_average_precision_is_the_average_over_all_orders_of_ties(case: Case) ->
     assert mean_average_precision(*case.parts) == pytest.approx(expected, abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(cases(), st.data())
 def test_neighbour_recall_is_the_average_over_all_orders_of_ties(case: Case, data: st.DataObject) -> None:
     k = data.draw(st.integers(1, len(case.codes)))

@@ -64,7 +64,7 @@ def test_codes_are_zero_and_one_bytes_of_the_length_asked_for(name: str) -> None
 
 
 @ALL
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.permutations(range(30)), st.integers(1, 30))
 def test_a_documents_code_is_the_same_alone_in_any_batch_and_in_any_order(
     name: str, order: list[int], size: int

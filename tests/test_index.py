@@ -116,7 +116,7 @@ class IndexAgainstBruteForce(RuleBasedStateMachine):
             assert self.name(1000) not in self.index
 
 
-IndexAgainstBruteForce.TestCase.settings = settings(max_examples=150, stateful_step_count=20, deadline=None)
+IndexAgainstBruteForce.TestCase.settings = settings(max_examples=150, stateful_step_count=20)
 TestIndexAgainstBruteForce = IndexAgainstBruteForce.TestCase
 
 

@@ -92,7 +92,7 @@ def test_a_shortlist_is_what_the_weighed_bits_find(engine: SearchEngine) -> None
     assert len(engine.search("boat and stars", k=9, shortlist=7)) == 9  # never fewer than asked for
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=st.integers(0, 2**32 - 1), n_bits=st.integers(1, 140), count=st.integers(1, 80), some=st.booleans())
 def test_weighted_search_is_what_adding_the_weights_of_differing_bits_gives(
     seed: int, n_bits: int, count: int, some: bool
