@@ -156,3 +156,12 @@ def test_an_engine_of_the_format_before_is_refused_with_what_to_do(engine: Searc
     path.write_text(json.dumps({**manifest, "checksum": _checksum(manifest)}))
     with pytest.raises(BrokenFolderError, match=r"is of an older format .*got: 1\). Make it again from its documents"):
         SearchEngine.load(tmp_path / "engine")
+
+
+def test_an_update_that_names_an_id_twice_far_apart_changes_nothing() -> None:
+    documents = tiny_documents(5_000)  # more than are encoded and stored at one time
+    engine = SearchEngine.from_documents(documents, n_bits=16, method="lsh")
+    again = [Document(document.id, "wind and waves") for document in [*documents, documents[0]]]
+    with pytest.raises(DataError, match=f"the id '{documents[0].id}' is given twice"):
+        engine.update(again)
+    assert engine.document(documents[0].id) == documents[0]

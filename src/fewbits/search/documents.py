@@ -188,6 +188,10 @@ class Writer(Reader):
         ids = [document.id for document in documents]
         _check_once(ids)
         positions = self.positions(ids)
+        query = "SELECT position FROM changes WHERE version = ? AND position IN (SELECT value FROM json_each(?))"
+        replaced = self._connection.execute(query, (self.version(), json.dumps(positions))).fetchone()
+        if replaced is not None:  # by an earlier block of the same change
+            raise _given_twice(ids[positions.index(replaced[0])])
         self._clear(positions)
         self._put(positions, documents, are_new=True)
         return positions
@@ -261,7 +265,11 @@ def _check_once(ids: Sequence[DocumentId]) -> None:
     if len(set(ids)) < len(ids):
         seen: set[DocumentId] = set()
         twice = next(id for id in ids if id in seen or seen.add(id))  # type: ignore[func-returns-value]
-        raise DataError(f"the id {twice!r} is given twice", hint="Every document has its own id.")
+        raise _given_twice(twice)
+
+
+def _given_twice(id: DocumentId) -> DataError:
+    return DataError(f"the id {id!r} is given twice", hint="Every document has its own id.")
 
 
 def _row(document: Document, is_new: bool) -> tuple[Any, ...]:
