@@ -11,6 +11,7 @@ from scipy import sparse
 from fewbits import Condition, Document, FlatIndex, SearchEngine
 from fewbits.codes import pack
 from fewbits.errors import DataError, ParameterError
+from fewbits.index.flat import MANY_CODES, WORTH_A_COPY
 
 
 @pytest.fixture
@@ -140,3 +141,23 @@ def test_similar_documents_may_be_ordered_by_their_words(engine: SearchEngine) -
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
     expected = engine.search(engine.document("sailing-1").text, k=6)
     assert [hit for hit in expected if hit.id != "sailing-1"][:5] == hits
+
+
+@pytest.mark.parametrize("n_bits", [20, 64, 128])
+def test_weighted_search_of_many_codes_gives_the_same_when_it_is_asked_often(n_bits: int) -> None:
+    generator = np.random.default_rng(n_bits)
+    bits = generator.integers(0, 2, (MANY_CODES, n_bits), dtype=np.uint8)
+    index = FlatIndex(n_bits)
+    index.add(np.arange(len(bits)), pack(bits))
+    for turn in range(WORTH_A_COPY + 20):
+        query = generator.integers(0, 2, (1, n_bits), dtype=np.uint8)
+        weights = (generator.random(n_bits) ** (turn % 7)).astype(np.float32)  # from all alike to few that count
+        answer = index.weighted(pack(query), weights, 30)
+        costs = ((bits != query) * weights.astype(np.float64)).sum(axis=1)
+        assert answer.costs is not None
+        assert np.allclose(answer.costs, np.sort(costs)[:30], atol=1e-4)
+        assert np.allclose(costs[answer.ids], answer.costs, atol=1e-4)
+        assert (answer.distances == (bits[answer.ids] != query).sum(axis=1)).all()
+    index.remove([0])
+    index.add([0], pack(query))
+    assert index.weighted(pack(query), np.ones(n_bits), 1).ids.tolist() == [0]

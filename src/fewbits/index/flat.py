@@ -16,10 +16,13 @@ from fewbits.errors import BrokenFolderError, DataError
 from fewbits.files import load_folder, read_array, read_json, write_array, write_json
 from fewbits.index.arrays import GrowingArray
 from fewbits.index.base import FORMAT, FORMAT_VERSION, Index, Neighbours
+from fewbits.index.fast_scan import FastScan
 from fewbits.index.ids import Ids, IdTable, Rows, check_ids, has_duplicates, is_id, make_table, read_ids
 from fewbits.index.weights import smallest, weighted_distances
 
 ENGINE = "flat"
+MANY_CODES = 20_000  # that many are worth a second form
+WORTH_A_COPY = 50  # scans that take as long as making it
 
 
 class FlatIndex(Index):
@@ -39,6 +42,8 @@ class FlatIndex(Index):
         super().__init__(n_bits)
         self._codes = GrowingArray(np.zeros((0, n_bytes(n_bits)), dtype=np.uint8))
         self._ids: IdTable | None = None  # the first ids decide whether they are texts or numbers
+        self._fast: FastScan | None = None
+        self._scans = 0  # weighed ones, since the codes last changed
 
     def __len__(self) -> int:
         return len(self._codes)
@@ -66,6 +71,7 @@ class FlatIndex(Index):
         table, checked, packed = self._check_batch(ids, codes)
         rows = table.find(checked)
         known = rows >= 0
+        self._forget_copies()
         self._codes.rows[rows[known]] = packed[known]
         fresh = np.flatnonzero(~known)
         self._append(table, [checked[p] for p in fresh] if isinstance(checked, list) else checked[fresh], packed[fresh])
@@ -74,6 +80,7 @@ class FlatIndex(Index):
         """Remove documents; an unknown id is an error, and nothing is removed."""
         kept = np.ones(len(self), dtype=bool)
         kept[self._rows(ids)] = False
+        self._forget_copies()
         if self._ids is not None:
             self._ids.keep(kept)
             self._codes.keep(kept)
@@ -118,12 +125,37 @@ class FlatIndex(Index):
         """The k documents that are nearest to one query where each bit has a weight: what differing in it costs."""
         query = self._check_search(code, k)
         rows = None if among is None else np.unique(self._rows(among))
-        database = self._codes.rows if rows is None else self._codes.rows[rows]
-        costs = weighted_distances(query, database, np.asarray(weights, dtype=np.float32).ravel(), self.n_bits)
-        nearest = smallest(costs, min(k, len(database)))
-        distances = np.bitwise_count(database[nearest] ^ query).sum(axis=1, dtype=np.int32)
-        answer = self._answer(nearest if rows is None else rows[nearest], distances)
-        return Neighbours(answer.ids, distances, costs[nearest])
+        costs_of_bits = np.asarray(weights, dtype=np.float32).ravel()
+        found = None if rows is not None else self._found_fast(query, costs_of_bits, k)
+        if found is None:
+            database = self._codes.rows if rows is None else self._codes.rows[rows]
+            costs = weighted_distances(query, database, costs_of_bits, self.n_bits)
+            nearest = smallest(costs, min(k, len(database)))
+            found = nearest if rows is None else rows[nearest], costs[nearest]
+        chosen, costs = found
+        distances = np.bitwise_count(self._codes.rows[chosen] ^ query).sum(axis=1, dtype=np.int32)
+        return Neighbours(self._answer(chosen, distances).ids, distances, costs)
+
+    def _found_fast(
+        self, query: Packed, weights: NDArray[np.float32], k: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]] | None:
+        """Rows and costs of the k nearest, where a fast scan is worth it and is sure of them."""
+        if len(self) < MANY_CODES or len(weights) != self.n_bits:
+            return None
+        if self._fast is None:
+            self._scans += 1
+            if self._scans < WORTH_A_COPY:
+                return None
+            self._fast = FastScan(self._codes.rows)
+        with _threads(1):
+            rows, others_cost = self._fast.candidates(query, weights, k)
+        costs = weighted_distances(query, self._codes.rows[rows], weights, self.n_bits)
+        chosen = smallest(costs, min(k, len(costs)))
+        is_sure = len(rows) == len(self) or costs[chosen[-1]] < others_cost
+        return (rows[chosen], costs[chosen]) if is_sure else None
+
+    def _forget_copies(self) -> None:
+        self._fast, self._scans = None, 0
 
     def write(self, folder: Path) -> None:
         """Write the index's files into an empty folder."""
@@ -179,6 +211,7 @@ class FlatIndex(Index):
     def _append(self, table: IdTable, ids: Any, packed: Packed) -> None:
         if len(ids):
             table.append(ids)
+            self._forget_copies()
             self._codes.append(packed)
             self._ids = table
 
