@@ -17,7 +17,7 @@ endif
 demo: $(VENV)/.train
 	$(BIN)/fewbits demo
 
-test: lint
+test: lint chromium
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup  # two workers, a core each
 
 lint: $(VENV)/.dev
@@ -52,6 +52,7 @@ results: $(VENV)/.dev
 	$(BIN)/fewbits results --published > docs/comparison.md
 	$(BIN)/fewbits bench speed --render > docs/speed.md
 	$(BIN)/fewbits bench supervision --render > docs/supervision.md
+	$(BIN)/fewbits bench service --render > docs/service-load.md
 	$(BIN)/fewbits bench known-items --render > docs/known-items.md
 
 lock: $(VENV)/.dev
@@ -59,13 +60,23 @@ lock: $(VENV)/.dev
 		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml
 	sed -i 's/+cpu$$//; /^#/d; /^$$/d' requirements.lock  # a build's own mark is no version
 
+# A browser for the tests of the page; where it cannot be had, those tests say so and are skipped.
+chromium:
+	test -x /usr/bin/chromium || (apt-get update -qq && apt-get install -y -qq chromium) \
+		|| echo "chromium could not be installed: the page is not tested"
+
+# 32 clients for 30 seconds against a million codes.
+load: $(VENV)/.dev
+	$(BIN)/fewbits bench service --save
+	$(BIN)/fewbits bench service --render > docs/service-load.md
+
 $(VENV)/.train: pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
 	$(PIP_INSTALL) --editable '.[train]'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.train
-	$(PIP_INSTALL) --editable '.[train,tune,parquet,download,dev]'
+	$(PIP_INSTALL) --editable '.[train,tune,parquet,download,serve,map,dev]'
 	touch $@
 
 clean:
