@@ -99,7 +99,7 @@ class Guard:
 
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         route = getattr(scope.get("route"), "path", None) or "other"
-        method = scope["method"] if route != "other" else "any"
+        method = "any" if route == "other" or status == 405 else scope["method"]  # not whatever somebody sends
         self._metrics.seen(route, method, status, seconds)
         if route in QUIET or not LOGGER.isEnabledFor(20):
             return

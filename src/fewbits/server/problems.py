@@ -88,7 +88,7 @@ def _of_routing(request: Request, error: HTTPException) -> ServiceError:
     if error.status_code == 404:
         return ServiceError(404, "there is nothing at this address", got=got, next=hint)
     if error.status_code == 405:
-        allowed = (error.headers or {}).get("allow")
+        allowed = (error.headers or {}).get("Allow")
         return ServiceError(405, "this address takes another method", allowed=allowed, got=got, next=hint)
     return ServiceError(error.status_code, str(error.detail), next=hint)
 

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from fewbits import __version__
 from fewbits.codes import to_hex
-from fewbits.corpus.document import Document
-from fewbits.search import BitExamples, Explanation
+from fewbits.corpus.document import Document, DocumentId
+from fewbits.search import BitExamples, Explanation, SearchEngine
 from fewbits.server import schemas
 from fewbits.server.batches import Wish
 from fewbits.server.maps import CorpusMap
@@ -60,7 +60,7 @@ def _reading(service: Service) -> APIRouter:
         """Find the documents that are nearest to a document."""
         _check_wanted(service, asked)
         wanted = asked.model_dump(exclude={"id", "k"})
-        hits = await run(lambda: engine.similar(asked.id, asked.k, **wanted))
+        hits = await run(lambda: engine.similar(_own(engine, asked.id), asked.k, **wanted))
         return Reply({"bits": engine.n_bits, "hits": hits})
 
     @router.post("/explain", response_model=Explanation)
@@ -72,10 +72,10 @@ def _reading(service: Service) -> APIRouter:
             query = asked.query
             service.check_text(query)
             _check_takes_text(service)
-            return Reply(await run(lambda: engine.explain(query, asked.hit)))
+            return Reply(await run(lambda: engine.explain(query, _own(engine, asked.hit))))
         assert asked.id is not None
         id = asked.id
-        return Reply(await run(lambda: engine.explain_similar(id, asked.hit)))
+        return Reply(await run(lambda: engine.explain_similar(_own(engine, id), _own(engine, asked.hit))))
 
     @router.post("/encode", response_model=schemas.Codes)
     async def encode(asked: schemas.EncodeAsked) -> Reply:
@@ -194,6 +194,11 @@ def _needs_token(service: Service) -> Callable[[Request], Awaitable[None]]:
             raise ServiceError(401, "writing needs the token", allowed="Authorization: Bearer TOKEN", got=got)
 
     return check
+
+
+def _own(engine: SearchEngine, id: DocumentId) -> DocumentId:
+    """An id as the engine has it: a page has only the text of a number."""
+    return engine.read_id(id) if isinstance(id, str) else id
 
 
 def _info(service: Service) -> schemas.Info:
