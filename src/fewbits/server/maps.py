@@ -83,7 +83,7 @@ class Maps:
             if process.returncode:
                 LOGGER.warning("the map could not be improved: %s", said.decode(errors="replace")[-500:])
                 return
-            places = _to_grid(read_array(target))
+            places = read_array(target).round(3)
         self.map = self._make("umap", documents, places)
         self._drawn = None
         self._keep(mark, places)
@@ -109,7 +109,7 @@ class Maps:
         try:
             kept = read_json(self._cache)
             fits = kept["of"] == mark
-            return np.array([kept["x"], kept["y"]], dtype=np.int64).T if fits else None
+            return np.array([kept["x"], kept["y"]], dtype=np.float64).T if fits else None
         except (FewbitsError, OSError, KeyError, TypeError, ValueError):
             return None  # it is only kept to save time
 
@@ -129,9 +129,12 @@ def _fingerprint(documents: list[Document], codes: NDArray[np.uint8]) -> str:
 
 
 def _to_grid(places: NDArray[Any]) -> NDArray[np.int64]:
-    """Fill the square, keeping proportions."""
+    """Fill a square with the middle of all, keeping proportions; those far out are drawn in to its rim."""
     if not len(places):
         return np.zeros((0, 2), dtype=np.int64)
-    low, high = places.min(axis=0), places.max(axis=0)
+    low, high = np.quantile(places, [0.02, 0.98], axis=0)
     width = float((high - low).max()) or 1.0
-    return np.rint(GRAIN * (0.5 + (places - (low + high) / 2) / width)).astype(np.int64)
+    centred = 1.7 * (places - (low + high) / 2) / width  # from -0.85 to 0.85
+    outside = np.sign(centred) * (0.85 + 0.15 * np.tanh(np.maximum(0, np.abs(centred) - 0.85)))
+    inside = np.abs(centred) <= 0.85
+    return np.rint(GRAIN * (0.5 + np.where(inside, centred, outside) / 2)).astype(np.int64)

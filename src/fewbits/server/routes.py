@@ -53,7 +53,7 @@ def _reading(service: Service) -> APIRouter:
             radius = asked.radius
             hits = await run(lambda: engine.within(asked.query, radius, labels=asked.labels, where=asked.where))
             hits = hits[: service.settings.hits]
-        return Reply({"bits": engine.n_bits, "hits": hits})
+        return Reply({"bits": engine.n_bits, "hits": hits, "words": service.known_words(asked.query)})
 
     @router.post("/similar", response_model=schemas.Hits)
     async def similar(asked: schemas.SimilarAsked) -> Reply:
@@ -61,7 +61,7 @@ def _reading(service: Service) -> APIRouter:
         _check_wanted(service, asked)
         wanted = asked.model_dump(exclude={"id", "k"})
         hits = await run(lambda: engine.similar(_own(engine, asked.id), asked.k, **wanted))
-        return Reply({"bits": engine.n_bits, "hits": hits})
+        return Reply({"bits": engine.n_bits, "hits": hits, "words": []})
 
     @router.post("/explain", response_model=Explanation)
     async def explain(asked: schemas.ExplainAsked) -> Reply:

@@ -90,6 +90,7 @@ class Hits:
 
     bits: int  # of a code
     hits: list[Hit]
+    words: list[str]  # of the query, that the engine knows
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from fewbits.search import SearchEngine
@@ -11,6 +12,8 @@ from fewbits.server.metrics import Metrics
 from fewbits.server.problems import ServiceError
 from fewbits.server.settings import Settings
 from fewbits.server.workers import Workers
+
+WORD = re.compile(r"[^\W_]+")
 
 
 class Service:
@@ -25,6 +28,7 @@ class Service:
         self.batches = Batches(engine, self.workers, settings, self.metrics)
         self.maps = maps
         self.is_ready = False
+        self._vocabulary: frozenset[str] = frozenset()
 
     def warm_up(self) -> None:
         """Read the codes and name the bits, so that the first request does not wait for it."""
@@ -38,6 +42,12 @@ class Service:
     def takes_text(self) -> bool:
         """Whether queries are texts."""
         return hasattr(self.engine.features, "vocabulary_")
+
+    def known_words(self, text: str) -> list[str]:
+        """The words of a text that the engine knows, each once."""
+        if not self._vocabulary and self.takes_text:
+            self._vocabulary = frozenset(self.engine.features.vocabulary_)
+        return [word for word in dict.fromkeys(WORD.findall(text.lower())) if word in self._vocabulary]
 
     def check_text(self, *texts: str) -> None:
         """Refuse texts that are too long."""

@@ -8,6 +8,7 @@ import { startKeys } from "./keys.js";
 import { CorpusMap } from "./map.js";
 import { showEmpty, showError, showHits } from "./results.js";
 import { startTheme } from "./theme.js";
+import { opening } from "./words.js";
 
 const HITS = 20;
 const PAUSE = 140; // milliseconds without a letter before a search
@@ -55,7 +56,7 @@ function typed(pause) {
     const before = read();
     const text = query.value.trim();
     const isLike = before.view === "like" && !text;
-    const state = isLike ? { ...before, label: label.value.trim() } : { view: "search", query: text, label: label.value.trim() };
+    const state = isLike ? { ...before, label: label.value.trim() } : { view: "search", query: text, label: label.value.trim(), by: before.by };
     if (before.view === "bit" || before.view === "bits" || (before.view === "like" && !isLike)) go(state);
     else {
       follow(state);
@@ -116,13 +117,27 @@ async function renderHits(state, signal) {
     return map.light(answer.hits, state.id);
   }
   if (!state.query || !info.takes_text) {
-    const bits = info.takes_text ? (await get("/v1/bits", signal)).bits : [];
     map.light([]);
-    return showEmpty(results, { info, bits });
+    showEmpty(results, { info });
+    if (info.takes_text) showEmpty(results, { info, examples: await someOpenings(signal) });
+    return;
   }
-  const answer = await post("/v1/search", { query: state.query, ...wanted }, signal);
-  showHits(results, { answer, cause: { query: state.query }, info, map, filter });
+  const rescore = state.by === "bits" ? "none" : "words";
+  const answer = await post("/v1/search", { query: state.query, rescore, ...wanted }, signal);
+  const order = { by: state.by, choose: (by) => go({ ...state, by }) };
+  showHits(results, { answer, cause: { query: state.query }, info, map, filter, order });
   return map.light(answer.hits);
+}
+
+// Queries to begin with: how some documents from all over the map begin.
+async function someOpenings(signal) {
+  const ids = await map.ids();
+  const chosen = Array.from({ length: 9 }, (_, step) => ids[Math.floor(((step + 0.5) * ids.length) / 9)]);
+  const found = await Promise.all(
+    [...new Set(chosen)].map((id) => get(`/v1/document?id=${encodeURIComponent(id)}`, signal).catch(() => null)),
+  );
+  if (signal.aborted) throw new DOMException("given up", "AbortError");
+  return found.map((one) => one && opening(one.text)).filter(Boolean).slice(0, 5);
 }
 
 function filter(name) {

@@ -21,7 +21,16 @@ export class CorpusMap {
     this.pointed = null;
     this.view = { x: 0.5, y: 0.5, zoom: 1 };
     this.pointers = new Map();
+    this.loaded = new Promise((done) => {
+      this.finish = done;
+    });
     this.listen();
+  }
+
+  // All documents on the map, once it is there.
+  async ids() {
+    await this.loaded;
+    return this.data?.ids ?? [];
   }
 
   async load() {
@@ -31,16 +40,20 @@ export class CorpusMap {
       if (error.status === 503) {
         this.note("The map is being drawn …");
         setTimeout(() => this.load(), 1500);
-      } else this.panel.hidden = true;
+      } else {
+        this.panel.hidden = true;
+        this.finish();
+      }
       return;
     }
     this.place = new Map(this.data.ids.map((id, at) => [String(id), at]));
     this.order = this.data.ids.map((_, at) => at).sort((a, b) => this.data.label[b] - this.data.label[a]); // rare ones below
     this.panel.dataset.points = this.data.ids.length;
     this.panel.dataset.method = this.data.method;
+    this.finish();
     this.legend();
-    const sampled = this.data.ids.length < this.data.documents ? `${number(this.data.ids.length)} of ${number(this.data.documents)} documents; ` : "";
-    this.note(`${sampled}near each other: like answers. Click on a point for more like it.`);
+    const sampled = this.data.ids.length < this.data.documents ? `${number(this.data.ids.length)} of ${number(this.data.documents)} documents. ` : "";
+    this.note(`${sampled}Points near each other have like answers. Click on one for more like it.`);
     this.draw();
     if (this.data.method === "pca" && !this.asked) {
       this.asked = true;

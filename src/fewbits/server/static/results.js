@@ -3,12 +3,25 @@
 import { go } from "./address.js";
 import { el, number, show } from "./dom.js";
 import { explainInto } from "./why.js";
-import { marked, snippet, wordsOf } from "./words.js";
+import { marked, snippet } from "./words.js";
 
-export function showHits(place, { answer, cause, info, map, filter }) {
-  const words = wordsOf(cause.query);
+export function showHits(place, { answer, cause, info, map, filter, order }) {
+  const words = new Set(answer.words);
   const hits = answer.hits.map((hit) => hitCard(hit, { cause, words, bits: answer.bits, info, map, filter }));
-  show(place, cause.document ? likeHead(cause.document, info) : null, hits.length ? el("ol", { class: "hits" }, hits) : nothing());
+  show(place, cause.document ? likeHead(cause.document, info) : orderBar(order), hits.length ? el("ol", { class: "hits" }, hits) : nothing());
+}
+
+// What decides the order: words among the nearest codes, or codes alone.
+function orderBar({ by, choose }) {
+  const choice = (name, text, title) =>
+    el("button", { type: "button", class: "choice", title, "aria-pressed": String(by === name), onclick: () => choose(name) }, text);
+  return el(
+    "p",
+    { class: "order quiet" },
+    "Order by",
+    choice("words", "words in common", "Among the documents with the nearest answers, those that share your words come first"),
+    choice("bits", "answers alone", "The documents with the most answers alike come first, whatever their words"),
+  );
 }
 
 function nothing() {
@@ -79,11 +92,7 @@ function meter(share) {
   return el("span", { class: "meter", "aria-hidden": "true" }, bar);
 }
 
-export function showEmpty(place, { info, bits = [], message = "" }) {
-  const examples = bits
-    .filter((bit, place_) => bit.raises.length > 1 && place_ % Math.ceil(bits.length / 6) === 0)
-    .slice(0, 6)
-    .map((bit) => bit.raises.slice(0, 2).join(" "));
+export function showEmpty(place, { info, examples = [], message = "" }) {
   const tries = examples.map((text) =>
     el("button", { type: "button", class: "chip", onclick: () => go({ view: "search", query: text }) }, text),
   );

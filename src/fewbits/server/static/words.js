@@ -3,7 +3,11 @@
 const WORD = /[\p{L}\p{N}]+/gu;
 const SHOWN = 260;
 
-export const wordsOf = (text) => new Set((text ?? "").toLowerCase().match(WORD) ?? []);
+// The beginning of a text, short enough to be a query.
+export function opening(text) {
+  const first = text.trim().split(/[.\n;:(]/)[0].split(/\s+/).slice(0, 7).join(" ");
+  return /^[\p{L}\p{N} ,'-]{12,60}$/u.test(first) ? first : null;
+}
 
 // A text as nodes, with the given words marked.
 export function marked(text, words) {
