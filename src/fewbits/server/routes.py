@@ -28,14 +28,14 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 def make_routes(service: Service) -> APIRouter:
     """All addresses under /v1, and those that machines look at."""
     router = APIRouter(responses=ERRORS)
-    router.include_router(_reading(service), prefix="/v1", tags=["search"])
-    router.include_router(_writing(service), prefix="/v1", tags=["change"])
-    router.include_router(_watching(service), tags=["watch"])
+    router.include_router(_reading(service))
+    router.include_router(_writing(service))
+    router.include_router(_watching(service))
     return router
 
 
 def _reading(service: Service) -> APIRouter:
-    router = APIRouter()
+    router = APIRouter(prefix="/v1", tags=["search"])
     engine, run = service.engine, service.workers.run
 
     @router.post("/search", response_model=schemas.Hits)
@@ -120,7 +120,7 @@ def _reading(service: Service) -> APIRouter:
 
 
 def _writing(service: Service) -> APIRouter:
-    router = APIRouter(dependencies=[Depends(_needs_token(service))])
+    router = APIRouter(prefix="/v1", tags=["change"], dependencies=[Depends(_needs_token(service))])
     engine = service.engine
 
     async def change(work: Callable[[], int]) -> Reply:
@@ -158,7 +158,7 @@ def _writing(service: Service) -> APIRouter:
 
 
 def _watching(service: Service) -> APIRouter:
-    router = APIRouter()
+    router = APIRouter(tags=["watch"])
 
     @router.get("/healthz", response_model=schemas.Status)
     async def healthz() -> Reply:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
+from fastapi import FastAPI
 
 from fewbits.errors import ParameterError
 from fewbits.search import SearchEngine
@@ -34,9 +35,19 @@ def serve(
     """Serve an engine's folder; ``started`` is told the address once it is listened at."""
     engine = SearchEngine.load(folder, verify=False)
     app = create_app(engine, settings, name=folder.resolve().name, folder=folder, draws_better_map=draws_better_map)
-    listener = _listen(host, port)
-    _allow_many_files()
+    listener = listen(host, port)
+    allow_many_files()
     log_as_json(log_level)
+    # uvicorn ends requests first, then raises the signal again: being told to stop is no failure.
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    shown = f"[{host}]" if ":" in host else host
+    started(f"http://{shown}:{listener.getsockname()[1]}/")
+    with suppress(KeyboardInterrupt):
+        make_server(app, settings).run(sockets=[listener])
+
+
+def make_server(app: FastAPI, settings: Settings) -> uvicorn.Server:
+    """The server of an application, with all limits on connections."""
     config = uvicorn.Config(
         app,
         http=patient_for(settings.head_seconds, settings.connections),
@@ -45,18 +56,14 @@ def serve(
         access_log=False,
         server_header=False,
         date_header=False,
-        timeout_keep_alive=int(settings.head_seconds),
+        timeout_keep_alive=max(1, int(settings.head_seconds)),
         timeout_graceful_shutdown=GRACE,
     )
-    # uvicorn ends requests first, then raises the signal again: being told to stop is no failure.
-    signal.signal(signal.SIGTERM, lambda *_: None)
-    shown = f"[{host}]" if ":" in host else host
-    started(f"http://{shown}:{listener.getsockname()[1]}/")
-    with suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[listener])
+    return uvicorn.Server(config)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that takes connections from now on; port 0 is a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
@@ -65,7 +72,7 @@ def _listen(host: str, port: int) -> socket.socket:
         raise ParameterError(f"{host}:{port} cannot be listened at", got=error, hint=hint) from error
 
 
-def _allow_many_files() -> None:
+def allow_many_files() -> None:
     """A connection is an open file, and many systems allow few unless asked."""
     with suppress(ImportError, ValueError, OSError):
         import resource

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TypeVar
 
 from fewbits.index.flat import scan_with_one_thread
@@ -31,9 +32,9 @@ class Workers:
     async def run(self, work: Callable[[], Result]) -> Result:
         """Do a piece of work in a thread."""
         self.enter()
-        future = self._pool.submit(work)
-        future.add_done_callback(lambda _: loop.call_soon_threadsafe(self.leave))
         loop = asyncio.get_running_loop()
+        future = self._pool.submit(work)
+        future.add_done_callback(lambda _: _tell(loop, self.leave))
         return await self.in_time(asyncio.wrap_future(future))
 
     def enter(self) -> None:
@@ -68,3 +69,8 @@ class Workers:
     def stop(self) -> None:
         """Take no more work; what has begun goes on to its end."""
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _tell(loop: asyncio.AbstractEventLoop, done: Callable[[], None]) -> None:
+    with suppress(RuntimeError):  # the loop has ended, and nobody counts any more
+        loop.call_soon_threadsafe(done)
