@@ -129,12 +129,12 @@ def _fingerprint(documents: list[Document], codes: NDArray[np.uint8]) -> str:
 
 
 def _to_grid(places: NDArray[Any]) -> NDArray[np.int64]:
-    """Fill a square with the middle of all, keeping proportions; those far out are drawn in to its rim."""
+    """Fill a square, keeping proportions; the farther out a point is, the more it is drawn in."""
     if not len(places):
         return np.zeros((0, 2), dtype=np.int64)
-    low, high = np.quantile(places, [0.02, 0.98], axis=0)
+    low, middle, high = np.quantile(places, [0.1, 0.5, 0.9], axis=0)
     width = float((high - low).max()) or 1.0
-    centred = 1.7 * (places - (low + high) / 2) / width  # from -0.85 to 0.85
-    outside = np.sign(centred) * (0.85 + 0.15 * np.tanh(np.maximum(0, np.abs(centred) - 0.85)))
-    inside = np.abs(centred) <= 0.85
-    return np.rint(GRAIN * (0.5 + np.where(inside, centred, outside) / 2)).astype(np.int64)
+    drawn = np.arcsinh(2 * (places - middle) / width)
+    lowest, highest = drawn.min(axis=0), drawn.max(axis=0)
+    span = float((highest - lowest).max()) or 1.0
+    return np.rint(GRAIN * (0.5 + (drawn - (lowest + highest) / 2) / span)).astype(np.int64)

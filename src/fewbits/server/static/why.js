@@ -38,6 +38,7 @@ function story(explained, hit, cause, shared) {
       { class: "lead" },
       el("b", {}, `${alike} of ${bits.length} answers are the same.`),
       ` Documents that have nothing to do with each other share about ${Math.round(bits.length / 2)}.`,
+      alike < 0.6 * bits.length && shared.size ? " So it is not its answers that put it here, but the words in common." : "",
     ),
     words(explained),
     strip(bits, yours),
