@@ -260,3 +260,117 @@ def test_the_version_is_printed(run: Run) -> None:
     import fewbits
 
     assert run("--version").out.strip() == fewbits.__version__
+
+
+def write_jsonl(path: Path, records: list[dict[str, Any]]) -> str:
+    path.write_text("\n".join(map(json.dumps, records)))
+    return str(path)
+
+
+def test_documents_are_added_updated_and_removed_by_commands(run: Run, saved: Path, tmp_path: Path) -> None:
+    records = [{"id": f"new-{n}", "text": f"boat mast {n}", "year": 2000 + n} for n in range(5)]
+    source = write_jsonl(tmp_path / "new.jsonl", records)
+    assert run("add", str(saved), source, "--id", "id", "--metadata", "year").out == (
+        "Added 5 documents; there are 65 now.\n"
+    )
+    [answer] = run("search", str(saved), "boat", "--where", "year>=2003", "--json").lines
+    assert [hit["id"] for hit in answer["hits"]] == ["new-3", "new-4"]
+    changed = write_jsonl(tmp_path / "changed.jsonl", [{"id": "new-4", "text": "garlic soup", "year": 2004}])
+    [facts] = run("update", str(saved), changed, "--id", "id", "--metadata", "year", "--json").lines
+    assert facts == {"updated": 1, "documents": 65}
+    [answer] = run("search", str(saved), "garlic", "--where", "year>=2003", "-k", "1", "--json").lines
+    assert answer["hits"][0]["text"] == "garlic soup"
+    assert run("remove", str(saved), "new-1", "new-2").out == "Removed 2 documents; there are 63 now.\n"
+    assert SearchEngine.load(saved).info()["drift"]["new_documents"] == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("add", "ENGINE", "NEW", "--id", "id"), "the id 'cooking-0' is there already"),
+        (("update", "ENGINE", "NEW", "--id", "id"), "no document has the id 'new'"),
+        (("remove", "ENGINE", "cooking-0", "nobody"), "no document has the id 'nobody'"),
+        (("remove", "ENGINE", "cooking-0", "cooking-0"), "the id 'cooking-0' is given twice"),
+        (("search", "ENGINE", "boat", "--where", "year"), "this is no condition"),
+        (("search", "ENGINE", "boat", "--rescore", "magic"), "no such rescoring"),
+        (("duplicates", "ENGINE", "--radius", "21"), "radius"),
+    ],
+)
+def test_a_change_or_query_that_cannot_be_leaves_everything_as_it_was(
+    run: Run, saved: Path, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    records = [{"id": "new", "text": "boat"}, {"id": "cooking-0", "text": "soup"}]
+    places = {"ENGINE": str(saved), "NEW": write_jsonl(tmp_path / "new.jsonl", records)}
+    before = list(SearchEngine.load(saved).documents())
+    done = run(*(places.get(argument, argument) for argument in arguments))
+    assert (done.code, done.out) == (1, "")
+    assert message in done.err
+    assert done.err.count("\n") == 1
+    assert list(SearchEngine.load(saved).documents()) == before
+
+
+def test_numbers_are_removed_where_ids_are_numbers(run: Run, tmp_path: Path) -> None:
+    SearchEngine.from_texts(["red apples", "green pears", "red plums"], n_bits=8, method="itq").save(tmp_path / "e")
+    assert run("remove", "e", "1").code == 0
+    assert [document.id for document in SearchEngine.load(tmp_path / "e").documents()] == [0, 2]
+
+
+def test_each_document_of_a_file_is_a_query_and_the_answers_are_json_lines(
+    run: Run, saved: Path, corpus_file: Path, documents: list[Document], tmp_path: Path
+) -> None:
+    options = ("--source", str(corpus_file), "--text", "body", "--id", "key", "-k", "2", "--json")
+    answers = run("search", str(saved), *options).lines
+    assert [answer["id"] for answer in answers] == [document.id for document in documents]
+    assert [answer["query"] for answer in answers] == [document.text for document in documents]
+    assert all(answer["hits"][0]["score"] == pytest.approx(1, abs=1e-3) for answer in answers)
+    (tmp_path / "letter.txt").write_text("the wind pushes\nour boat")
+    [answer] = run("search", str(saved), "--source", str(tmp_path / "letter.txt"), "--label", "sailing", "--json").lines
+    assert {hit["labels"][0] for hit in answer["hits"]} == {"sailing"}
+    assert run("search", str(saved)).code == 2
+
+
+def test_a_hit_is_explained_by_bits_and_words(run: Run, saved: Path, engine: SearchEngine) -> None:
+    shown = run("search", str(saved), "boat and harbour", "-k", "1", "--explain").out
+    assert "words in common (cosine" in shown
+    assert "bits that agree:" in shown
+    assert "decided by  query:" in shown
+    [answer] = run("search", str(saved), "boat and harbour", "-k", "2", "--explain", "--json").lines
+    assert [reason["id"] for reason in answer["explanations"]] == [hit["id"] for hit in answer["hits"]]
+    assert len(answer["explanations"][0]["bits"]) == 20
+    [alike] = run("similar", str(saved), "sailing-1", "-k", "1", "--explain", "--json").lines
+    assert alike["explanations"][0]["distance"] == alike["hits"][0]["distance"]
+
+
+def test_bits_are_named_by_their_words(run: Run, saved: Path, engine: SearchEngine) -> None:
+    lines = run("bits", str(saved)).out.splitlines()
+    assert len(lines) == 20
+    for line, meaning in zip(lines, engine.bits(), strict=True):
+        assert line.split(maxsplit=1) == [
+            str(meaning.bit),
+            f"more: {' '.join(meaning.raises)}; less: {' '.join(meaning.lowers)}",
+        ]
+    assert [meaning["bit"] for meaning in run("bits", str(saved), "--json").lines] == list(range(20))
+
+
+def test_duplicates_are_printed_a_group_a_line_and_the_rest_is_written(
+    run: Run, engine: SearchEngine, tmp_path: Path
+) -> None:
+    engine.add([Document("copy", engine.document("sailing-1").text, ("sailing",), {"year": 2020})])
+    engine.save(tmp_path / "engine")
+    done = run("duplicates", "engine", "--radius", "0", "--output", "unique.jsonl")
+    groups = [line.split("\t") for line in done.out.splitlines()]
+    assert any({"sailing-1", "copy"} <= set(group) for group in groups)
+    kept = [json.loads(line) for line in Path("unique.jsonl").read_text().splitlines()]
+    left_out = {id for group in groups for id in group[1:]}
+    assert {record["id"] for record in kept} == {document.id for document in engine.documents()} - left_out
+    assert f"{len(left_out)} duplicates left out" in done.err.replace("\n", " ")
+    again = run("fit", "unique.jsonl", "--id", "id", "--label", "labels", "-o", "again", "--method", "itq", "--json")
+    assert again.lines[0]["documents"] == len(kept)
+    assert run("duplicates", "engine", "--radius", "0", "--json").lines[0]["representative"] == groups[0][0]
+
+
+def test_info_says_whether_learning_anew_is_worth_it(run: Run, saved: Path) -> None:
+    assert "Nothing was added since the codes were learnt." in run("info", str(saved)).out
+    engine = SearchEngine.load(saved)
+    engine.add([Document(f"law-{n}", "the garlic court dismissed another plaintiff") for n in range(40)])
+    assert "Learning anew is worth it (fewbits fit)" in run("info", str(saved)).out

@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 
-from fewbits.corpus import Document, read_docstrings, read_documents
+from fewbits.corpus import Document, read_docstrings, read_documents, write_documents
 from fewbits.datasets import Dataset, Split, load_dataset
 from fewbits.errors import FewbitsError
 from fewbits.evaluation import (
@@ -18,16 +18,21 @@ from fewbits.evaluation import (
 from fewbits.features import Embeddings, TextVectorizer, nearest_by_cosine
 from fewbits.hashers import ITQ, BernoulliVAE, Hasher, PairwiseHasher, RandomHyperplanes
 from fewbits.index import FlatIndex, Index, Neighbours
-from fewbits.search import Hit, SearchEngine
+from fewbits.search import BitMeaning, Condition, Drift, DuplicateGroup, Explanation, Hit, SearchEngine
 
 __version__ = version("fewbits")
 
 __all__ = [
     "ITQ",
     "BernoulliVAE",
+    "BitMeaning",
+    "Condition",
     "Dataset",
     "Document",
+    "Drift",
+    "DuplicateGroup",
     "Embeddings",
+    "Explanation",
     "FewbitsError",
     "FlatIndex",
     "Hasher",
@@ -51,4 +56,5 @@ __all__ = [
     "read_docstrings",
     "read_documents",
     "recall_within_radius",
+    "write_documents",
 ]

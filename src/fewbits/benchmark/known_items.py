@@ -6,6 +6,7 @@ the first ten, and the time of a query. The length of the shortlist is chosen on
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -48,7 +49,6 @@ class KnownItems:
     """How often a way to rank finds the document of a title among its first ten, and how fast."""
 
     ranking: str
-    bits: int | None
     shortlist: int | None
     titles: str  # reported, or those that the shortlist was chosen on
     queries: int
@@ -59,14 +59,16 @@ class KnownItems:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All ways to rank on one collection."""
+    """All ways to rank one collection with codes of one length."""
 
     dataset: str
     method: str
+    bits: int
     documents: int
     learnt_from: int
     default_shortlist: int
     rows: list[KnownItems]
+    load: float | None = None  # of the machine while measuring, a core; None where it was not noted
 
 
 def split_titles(dataset: Dataset) -> list[Titled]:
@@ -80,7 +82,7 @@ def split_titles(dataset: Dataset) -> list[Titled]:
 def compare_known_items(
     name: str,
     documents: Sequence[Titled],
-    bits: Sequence[int],
+    n_bits: int,
     *,
     method: str = "bernoulli-vae",
     learn_from: int = LEARN_FROM,
@@ -91,7 +93,7 @@ def compare_known_items(
     checkpoint: Path | None = None,
     watch: Callable[[str], Any] = lambda _: None,
 ) -> Comparison:
-    """Measure all ways to rank, with codes of several lengths learnt from a sample of the bodies."""
+    """Measure all ways to rank, with codes learnt from a sample of the bodies."""
     vectorizer = TextVectorizer(max_features=max_features)
     rows = vectorizer.fit_transform(document.body for document in documents)
     order = np.random.default_rng(0).permutation(len(documents))
@@ -99,23 +101,27 @@ def compare_known_items(
     titles = {name: [documents[row] for row in chosen] for name, chosen in sets.items()}
     watch(EXACT)
     exact = _exact(vectorizer, rows, [document.id for document in documents])
-    measured = {name: _measure(exact, EXACT, None, None, name, items, None) for name, items in titles.items()}
-    results = list(measured.values())
+    measured = {which: _measure(exact, EXACT, None, which, items, None) for which, items in titles.items()}
     sample = np.sort(np.random.default_rng(0).choice(len(documents), min(learn_from, len(documents)), replace=False))
-    for length in bits:
-        watch(f"{method} with {length} bits")
-        engine = _engine(vectorizer, rows, documents, sample, method, length, checkpoint)
-        ways: list[tuple[str, str, int | None, str]] = [
-            (CODES, "none", None, "reported"),
-            (BITS, "bits", None, "reported"),
-            (WORDS, "words", SHORTLIST, "reported"),
-            *((WORDS, "words", shortlist, "choosing") for shortlist in shortlists),
-        ]
-        for ranking, rescore, shortlist, which in ways:
-            find = _finder(engine, rescore, shortlist)
-            share = measured[which].share
-            results.append(_measure(find, ranking, length, shortlist, which, titles[which], share))
-    return Comparison(name, method, len(documents), len(sample), SHORTLIST, results)
+    watch(f"learning {n_bits} bits")
+    engine = _engine(vectorizer, rows, documents, sample, method, n_bits, checkpoint)
+    ways: list[tuple[str, str, int | None, str]] = [
+        (CODES, "none", None, "reported"),
+        (BITS, "bits", None, "reported"),
+        (WORDS, "words", SHORTLIST, "reported"),
+        *((WORDS, "words", shortlist, "choosing") for shortlist in shortlists),
+    ]
+    results = list(measured.values())
+    for ranking, rescore, shortlist, which in ways:
+        watch(ranking)
+        find = _finder(engine, rescore, shortlist)
+        results.append(_measure(find, ranking, shortlist, which, titles[which], measured[which].share))
+    return Comparison(name, method, n_bits, len(documents), len(sample), SHORTLIST, results, _load())
+
+
+def _load() -> float | None:
+    """What the machine had to do in the last minutes, a core."""
+    return round(os.getloadavg()[2] / (os.cpu_count() or 1), 2) if hasattr(os, "getloadavg") else None
 
 
 def _engine(
@@ -152,7 +158,6 @@ def _exact(vectorizer: TextVectorizer, rows: Any, ids: Sequence[DocumentId]) -> 
 def _measure(
     find: Find,
     ranking: str,
-    bits: int | None,
     shortlist: int | None,
     titles: str,
     items: Sequence[Titled],
@@ -171,7 +176,6 @@ def _measure(
     share = round(found / len(items), 4)
     return KnownItems(
         ranking,
-        bits,
         shortlist,
         titles,
         len(items),
@@ -182,8 +186,8 @@ def _measure(
 
 
 def save_known_items(comparison: Comparison, folder: Path) -> Path:
-    """Write one file for a data set."""
-    path = Path(folder) / f"known-items-{comparison.dataset}.json"
+    """Write one file for a data set and length."""
+    path = Path(folder) / f"known-items-{comparison.dataset}-{comparison.bits}bits.json"
     write_json(path, asdict(comparison))
     return path
 
@@ -191,28 +195,35 @@ def save_known_items(comparison: Comparison, folder: Path) -> Path:
 def render_known_items(folder: Path) -> str:
     """Tables in Markdown of all files of a folder."""
     parts = [INTRODUCTION]
-    for path in sorted(Path(folder).glob("known-items-*.json")):
-        content = read_json(path)
-        rows = [KnownItems(**row) for row in content.pop("rows")]
-        facts = Comparison(**content, rows=rows)
-        parts.append(f"## {facts.dataset}\n")
+    for facts in sorted(map(_read, Path(folder).glob("known-items-*.json")), key=lambda one: (one.dataset, one.bits)):
+        rows = facts.rows
+        parts.append(f"## {facts.dataset}, {facts.bits} bits\n")
         parts.append(
             f"{facts.documents:,} documents; codes of `{facts.method}`, learnt from {facts.learnt_from:,} of them, a"
-            f" random choice. {rows[0].queries:,} titles:\n"
+            f" random choice. {rows[0].queries:,} titles{_told(facts.load)}:\n"
         )
         parts.append(_table([row for row in rows if row.titles == "reported"]))
         parts.append("The length of the shortlist, on other titles:\n")
         parts.append(_table([row for row in rows if row.titles == "choosing"]))
-        parts.append(f"```sh\nfewbits bench known-items --dataset {facts.dataset} --save\n```\n")
+        command = f"fewbits bench known-items --dataset {facts.dataset} --bits {facts.bits} --save"
+        parts.append(f"```sh\n{command}\n```\n")
     return "\n".join(parts)
 
 
+def _told(load: float | None) -> str:
+    return "" if load is None else f", on a machine with a load of {load} a core"
+
+
+def _read(path: Path) -> Comparison:
+    content = read_json(path)
+    return Comparison(**{**content, "rows": [KnownItems(**row) for row in content["rows"]]})
+
+
 def _table(rows: Sequence[KnownItems]) -> str:
-    header = ["ranking", "bits", "shortlist", "among the first ten", "of exact", "ms a query"]
+    header = ["ranking", "shortlist", "among the first ten", "of exact", "ms a query"]
     cells = [
         [
             row.ranking,
-            "" if row.bits is None else str(row.bits),
             "" if row.shortlist is None else f"{row.shortlist:,}",
             f"{row.share:.3f}",
             f"{row.of_exact:.2f}",
@@ -229,7 +240,8 @@ INTRODUCTION = f"""\
 Rendered by `fewbits bench known-items --render > docs/known-items.md`. Somebody has a document in mind and types a few
 words of it: the titles of documents are queries against their bodies alone. A figure is the share of titles whose own
 document is among the first {DEPTH} hits, and what that is of the exact tf-idf cosine over all documents; the time is
-the median of a whole query, from text to documents, one at a time in one thread.
+the median of a whole query, from text to documents, one at a time in one thread. Where the machine had other work to
+do, times are longer than they need be, and only their ratios inside a table mean something.
 
 A title says little to a short code, and a code was made to say what a document is about, not which one it is. So by
 default `search` takes a shortlist of the {SHORTLIST:,} documents whose codes are nearest, each bit weighed by how sure

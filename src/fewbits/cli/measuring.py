@@ -256,19 +256,19 @@ def bench_known_items(
         print(render_known_items(folder), end="")
         return
     documents = split_titles(load_dataset(dataset, progress=err.is_terminal))
-    comparison = compare_known_items(
-        dataset,
-        documents,
-        bits or [64, 128],
-        method=method,
-        learn_from=learn_from,
-        checkpoint=checkpoint,
-        watch=lambda what: err.print(what, markup=False),
-    )
-    if save:
-        err.print(f"saved {save_known_items(comparison, folder)}", markup=False, soft_wrap=True)
-    for row in comparison.rows:
-        print_json(row)
+    for length in bits or [64, 128]:
+        comparison = compare_known_items(
+            dataset,
+            documents,
+            length,
+            method=method,
+            learn_from=learn_from,
+            checkpoint=checkpoint,
+            watch=lambda what: err.print(what, markup=False),
+        )
+        if save:
+            err.print(f"saved {save_known_items(comparison, folder)}", markup=False, soft_wrap=True)
+        print_json(comparison)
 
 
 @bench.command("service")

@@ -86,6 +86,10 @@ class FlatIndex(Index):
         """All ids in order of insertion."""
         return [] if self._ids is None else list(self._ids.all())
 
+    def arrays(self) -> tuple[NDArray[Any], Packed]:
+        """All ids and codes in order of insertion, where they lie: not to be changed."""
+        return np.zeros(0, np.int64) if self._ids is None else self._ids.at(slice(None)), self._codes.rows
+
     def search(self, codes: ArrayLike, k: int, *, among: Ids | None = None) -> list[Neighbours]:
         """The k nearest documents of each query, or of those ``among`` a list of ids (fewer if that is shorter)."""
         queries = self._check_search(codes, k)

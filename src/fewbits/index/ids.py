@@ -66,7 +66,7 @@ class IdTable(ABC):
         """All ids in order of their rows."""
 
     @abstractmethod
-    def at(self, rows: Rows) -> NDArray[Any]:
+    def at(self, rows: Rows | slice) -> NDArray[Any]:
         """Ids of rows."""
 
     @abstractmethod
@@ -114,9 +114,9 @@ class TextIds(IdTable):
         """All ids in order of their rows."""
         return self._ids
 
-    def at(self, rows: Rows) -> NDArray[Any]:
+    def at(self, rows: Rows | slice) -> NDArray[Any]:
         """Ids of rows."""
-        return np.array([self._ids[row] for row in rows], dtype=object)
+        return np.array(self._ids[rows] if isinstance(rows, slice) else [self._ids[row] for row in rows], dtype=object)
 
     def find(self, ids: list[str]) -> Rows:
         """Rows of ids, -1 where there is none."""
@@ -158,7 +158,7 @@ class IntegerIds(IdTable):
         """All ids in order of their rows."""
         return self._ids.rows.tolist()
 
-    def at(self, rows: Rows) -> NDArray[Any]:
+    def at(self, rows: Rows | slice) -> NDArray[Any]:
         """Ids of rows."""
         return self._ids.rows[rows]
 

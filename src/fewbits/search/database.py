@@ -13,11 +13,13 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from fewbits.errors import BrokenFolderError, NotWritableError
 
+Stamp = tuple[int, int, int, bool] | None
+
 PATIENCE = 60.0  # seconds to wait for SQLite's own lock, which is held for moments only
+MAPPED = 1 << 31  # bytes of the file that are read without a call to the system; pages nobody reads cost nothing
 WAL_LIMIT = 64 << 20  # bytes of the write-ahead file that stay on the disk
 
 # The id column has no type, so that SQLite keeps 7 and '7' apart as Python does. Texts are the last column: whoever
@@ -44,8 +46,8 @@ class Database:
     def __init__(self, path: Path, *, is_durable: bool = True) -> None:
         self._path = path
         self._is_durable = is_durable
-        self._idle: deque[sqlite3.Connection] = deque()  # its methods are atomic
-        self._seen: object = None  # the file's stamp, where it can only be read as it lies
+        # Connections with the stamp of the file, where it could only be read as it lay. A deque's methods are atomic.
+        self._idle: deque[tuple[sqlite3.Connection, Stamp]] = deque()
         weakref.finalize(self, _close_all, self._idle)
 
     @classmethod
@@ -56,7 +58,7 @@ class Database:
         connection = database._connect("rwc")
         connection.execute("PRAGMA journal_mode = WAL")
         connection.executescript(SCHEMA)
-        database._idle.append(connection)
+        database._idle.append((connection, None))
         database._folder = folder  # type: ignore[attr-defined]  # lives as long as the database
         return database
 
@@ -74,30 +76,31 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection that sees one state of the file until the block ends."""
-        connection = self._take()
+        connection, stamp = self._take()
         try:
             connection.execute("BEGIN")
             yield connection
+        except sqlite3.DatabaseError as error:
+            raise BrokenFolderError(f"{self._path} cannot be read", got=error) from error
         finally:
             _end(connection)
-            self._idle.append(connection)
+            self._idle.append((connection, stamp))
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """A connection whose changes all come true, on the disk, when the block ends well, and else none."""
-        connection = self._take()
+        connection, stamp = self._take()
         try:
-            try:
-                connection.execute("PRAGMA query_only = OFF")
-                connection.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError as error:
-                raise NotWritableError(f"{self._path} may not be changed", got=error) from error
+            connection.execute("PRAGMA query_only = OFF")
+            connection.execute("BEGIN IMMEDIATE")
             yield connection
             connection.execute("COMMIT")
+        except sqlite3.OperationalError as error:  # a full disk, a file that may only be read
+            raise NotWritableError(f"{self._path} cannot be changed", got=error, hint="It is as it was.") from error
         finally:
             _end(connection)
             connection.execute("PRAGMA query_only = ON")
-            self._idle.append(connection)
+            self._idle.append((connection, stamp))
 
     def copy_to(self, path: Path) -> None:
         """Write the present state into a new file."""
@@ -112,28 +115,27 @@ class Database:
         target.execute("PRAGMA journal_mode = WAL")
         target.close()
 
-    def _take(self) -> sqlite3.Connection:
-        if self._seen is not None and self._seen != self._stamp():
-            _close_all(self._idle)  # they know only the state that was there when they were opened
-            self._seen = None
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return self._open()
+    def _take(self) -> tuple[sqlite3.Connection, Stamp]:
+        while True:
+            try:
+                connection, stamp = self._idle.pop()
+            except IndexError:
+                return self._open()
+            if stamp is None or stamp == self._stamp():
+                return connection, stamp
+            connection.close()  # it knows only the state that was there when it was opened
 
-    def _open(self) -> sqlite3.Connection:
+    def _open(self) -> tuple[sqlite3.Connection, Stamp]:
         try:
             try:
-                return self._connect("rw")
+                return self._connect("rw"), None
             except sqlite3.OperationalError:
                 # A folder that may only be read has no room for the files that readers share with a writer. Where
                 # nobody is writing, the file can be read as it lies.
                 if not self._path.is_file() or self._has_pending_changes():
                     raise
                 stamp = self._stamp()
-                connection = self._connect("ro&immutable=1")
-                self._seen = stamp
-                return connection
+                return self._connect("ro&immutable=1"), stamp
         except sqlite3.Error as error:
             raise BrokenFolderError(f"{self._path} cannot be opened", got=error) from error
 
@@ -149,6 +151,7 @@ class Database:
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # opens it, or fails
             connection.execute(f"PRAGMA synchronous = {'FULL' if self._is_durable else 'OFF'}")
             connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT}")
+            connection.execute(f"PRAGMA mmap_size = {MAPPED}")
             connection.execute("PRAGMA query_only = ON" if mode != "rwc" else "PRAGMA query_only = OFF")
         except sqlite3.Error:
             connection.close()
@@ -159,7 +162,7 @@ class Database:
         beside = self._path.with_name(self._path.name + "-wal")
         return beside.exists() and beside.stat().st_size > 0
 
-    def _stamp(self) -> Any:
+    def _stamp(self) -> Stamp:
         found = self._path.stat()
         return found.st_ino, found.st_size, found.st_mtime_ns, self._has_pending_changes()
 
@@ -169,6 +172,6 @@ def _end(connection: sqlite3.Connection) -> None:
         connection.execute("ROLLBACK")
 
 
-def _close_all(connections: deque[sqlite3.Connection]) -> None:
+def _close_all(connections: deque[tuple[sqlite3.Connection, Stamp]]) -> None:
     while connections:
-        connections.pop().close()
+        connections.pop()[0].close()

@@ -113,7 +113,7 @@ class View:
         if among is not None:
             named = np.array(self.reader.positions(list(among)), dtype=np.int64)
             chosen = named if chosen is None else np.intersect1d(chosen, named)
-        return None if chosen is None else chosen[np.isin(chosen, np.asarray(self.index.ids(), dtype=np.int64))]
+        return None if chosen is None else chosen[np.isin(chosen, self.index.arrays()[0])]
 
     def hits(self, found: Ranked) -> list[Hit]:
         """Documents of an answer."""
@@ -561,8 +561,8 @@ class SearchEngine:
     def duplicates(self, radius: int = 3) -> list[DuplicateGroup]:
         """Groups of two documents or more whose codes a chain of steps of at most ``radius`` bits connects."""
         with self._view() as view:
-            positions = np.asarray(view.index.ids(), dtype=np.int64)
-            groups = near_groups(view.index.codes(positions), view.index.n_bits, radius)
+            positions, codes = view.index.arrays()
+            groups = near_groups(codes, view.index.n_bits, radius)
             order = np.argsort(groups, kind="stable")
             members = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
             several = [positions[rows] for rows in members if len(rows) > 1]

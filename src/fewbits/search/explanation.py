@@ -16,6 +16,7 @@ from fewbits.search.documents import Reader
 from fewbits.search.model import Model
 
 SHOWN = 5  # words a bit is named by, and words that decided it
+BLOCK_VALUES = 1 << 22  # values of rows that are held at one time; a book has many words
 SAMPLE = 10_000  # documents that tell the words of bits whose method does not know them
 
 
@@ -138,13 +139,23 @@ def _deciding(model: Model, row: Any) -> tuple[NDArray[np.int64], NDArray[np.flo
     Where margins are linear in the row, this is the weight times the word's tf-idf value.
     """
     count = len(row.indices)
-    without = sparse.csr_array(
-        (np.tile(row.data, count), np.tile(row.indices, count), np.arange(count + 1) * count),
-        shape=(count, row.shape[1]),
-    )
-    without.data.reshape(count, count)[np.diag_indices(count)] = 0
-    without.eliminate_zeros()
-    return row.indices, model.hasher.margins(row) - model.hasher.margins(without)
+    block = max(1, BLOCK_VALUES // count)
+    margins = [
+        model.hasher.margins(_without_each(row, np.arange(start, min(count, start + block))))
+        for start in range(0, count, block)
+    ]
+    return row.indices, model.hasher.margins(row) - np.concatenate(margins)
+
+
+def _without_each(row: Any, left_out: NDArray[np.int64]) -> Any:
+    """The row as often as there are words to leave out, each time without one of them."""
+    copies = len(left_out)
+    values = np.tile(row.data, (copies, 1))
+    values[np.arange(copies), left_out] = 0
+    ends = np.arange(copies + 1) * len(row.indices)
+    table = sparse.csr_array((values.ravel(), np.tile(row.indices, copies), ends), shape=(copies, row.shape[1]))
+    table.eliminate_zeros()
+    return table
 
 
 def _largest(

@@ -37,11 +37,10 @@ class CodesInMemory:
         if held is None or changes is None:
             positions, codes = reader.codes(self._n_bits)
         else:
-            last = held[1]
-            positions = np.asarray(last.ids(), dtype=np.int64)
-            kept = positions[~np.isin(positions, changes.gone)]
-            codes = np.concatenate([last.codes(kept), changes.codes])
-            positions = np.concatenate([kept, changes.fresh])
+            positions, codes = held[1].arrays()
+            kept = ~np.isin(positions, changes.gone)
+            codes = np.concatenate([codes[kept], changes.codes])
+            positions = np.concatenate([positions[kept], changes.fresh])
             order = np.argsort(positions, kind="stable")  # as if all had been read again
             positions, codes = positions[order], codes[order]
         index = FlatIndex(self._n_bits)

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from fewbits import Condition, Document, FlatIndex, SearchEngine
+from fewbits.codes import pack
+from fewbits.errors import DataError, ParameterError
+
+
+@pytest.fixture
+def dated(documents: list[Document]) -> SearchEngine:
+    """Documents of the years 2000 to 2009, some with the year as text as a CSV file has it, some with tags."""
+    described = [
+        Document(
+            d.id,
+            d.text,
+            d.labels,
+            {"year": 2000 + n % 10 if n % 2 else str(2000 + n % 10), "tags": ["all", f"tag{n % 3}"], "deep": {"x": 1}},
+        )
+        for n, d in enumerate(documents)
+    ]
+    return SearchEngine.from_documents(described, n_bits=20, method="itq")
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        (["year>=2005"], lambda year, n: year >= 2005),
+        (["year < 2002"], lambda year, n: year < 2002),
+        (["year=2003"], lambda year, n: year == 2003),
+        (["year!=2003"], lambda year, n: year != 2003),
+        (["year>2003", "year<=2006"], lambda year, n: 2003 < year <= 2006),
+        (["tags=tag1"], lambda year, n: n % 3 == 1),
+        (["tags=tag1", "year>=2005"], lambda year, n: n % 3 == 1 and year >= 2005),
+        (["tags>=tag1"], lambda year, n: n % 3 >= 1),
+        (["nothing=1"], lambda year, n: False),
+        (["deep=1"], lambda year, n: False),
+    ],
+)
+def test_conditions_on_metadata_leave_those_that_pass(dated: SearchEngine, where: list[str], expected: Any) -> None:
+    passing = {f"{['cooking', 'sailing', 'astronomy'][n % 3]}-{n}" for n in range(60) if expected(2000 + n % 10, n)}
+    for rescore in ("none", "bits", "words"):
+        assert {hit.id for hit in dated.search("boat soup stars", k=60, where=where, rescore=rescore)} == passing
+    assert {hit.id for hit in dated.within("boat soup stars", 20, where=where)} == passing
+    found = dated.similar("cooking-0", k=59, where=where)
+    assert {hit.id for hit in found} == passing - {"cooking-0"}
+
+
+def test_labels_and_conditions_are_both_asked_for(dated: SearchEngine) -> None:
+    hits = dated.search("boat", k=60, labels=["sailing", "cooking"], where=[Condition("year", ">=", 2005)])
+    assert {hit.labels[0] for hit in hits} == {"sailing", "cooking"}
+    assert all(int(hit.metadata["year"]) >= 2005 for hit in hits)
+    assert dated.search("boat", labels=["nobody"]) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"where": ["year"]}, r"this is no condition \(allowed: FIELD>=VALUE and the like; got: 'year'\)"),
+        ({"where": "year=1"}, "labels and conditions are lists"),
+        ({"labels": "sailing"}, "labels and conditions are lists"),
+        ({"rescore": "magic"}, r"there is no such rescoring \(allowed: none, bits, words; got: 'magic'\)"),
+        ({"shortlist": 0}, "shortlist is out of range"),
+    ],
+)
+def test_bad_options_of_a_query_are_refused(dated: SearchEngine, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        dated.search("boat", **options)
+
+
+def test_rescoring_by_words_is_the_exact_cosine_where_the_shortlist_is_all(
+    engine: SearchEngine, documents: list[Document]
+) -> None:
+    rows = engine.features.transform([document.text for document in documents])
+    for query in ("boat", "garlic and onions in the harbour", "distant stars"):
+        cosines = np.asarray(sparse.csr_array(rows @ engine.features.transform([query]).T).todense()).ravel()
+        hits = engine.search(query, k=60)
+        assert [hit.score for hit in hits] == pytest.approx(np.sort(cosines)[::-1], abs=1e-4)
+        by_id = {document.id: cosine for document, cosine in zip(documents, cosines, strict=True)}
+        assert [hit.score for hit in hits] == pytest.approx([by_id[hit.id] for hit in hits], abs=1e-4)
+
+
+def test_a_shortlist_is_what_the_weighed_bits_find(engine: SearchEngine) -> None:
+    shortlisted = {hit.id for hit in engine.search("boat and stars", k=7, rescore="bits")}
+    assert {hit.id for hit in engine.search("boat and stars", k=7, shortlist=7)} == shortlisted
+    assert len(engine.search("boat and stars", k=9, shortlist=7)) == 9  # never fewer than asked for
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), n_bits=st.integers(1, 140), count=st.integers(1, 80), some=st.booleans())
+def test_weighted_search_is_what_adding_the_weights_of_differing_bits_gives(
+    seed: int, n_bits: int, count: int, some: bool
+) -> None:
+    generator = np.random.default_rng(seed)
+    bits = generator.integers(0, 2, (count, n_bits), dtype=np.uint8)
+    query = generator.integers(0, 2, n_bits, dtype=np.uint8)
+    weights = generator.integers(0, 9, n_bits).astype(np.float32)  # whole numbers: sums are exact, ties abound
+    among = np.flatnonzero(generator.integers(0, 2, count)) if some else None
+    index = FlatIndex(n_bits)
+    index.add(np.arange(count), pack(bits))
+    k = int(generator.integers(1, count + 1))
+    answer = index.weighted(pack([query]), weights, k, among=among)
+    costs = ((bits != query) * weights).sum(axis=1)
+    rows = np.arange(count) if among is None else among
+    expected = rows[np.argsort(costs[rows], kind="stable")][:k]
+    assert answer.ids.tolist() == expected.tolist()
+    assert answer.costs is not None
+    assert answer.costs.tolist() == costs[expected].tolist()
+    assert answer.distances.tolist() == (bits[expected] != query).sum(axis=1).tolist()
+
+
+def test_every_bit_of_a_query_has_a_weight() -> None:
+    index = FlatIndex(4)
+    index.add([1], pack([[0, 0, 1, 1]]))
+    with pytest.raises(DataError, match=r"every bit of one query has a weight \(allowed: 4; got: 3\)"):
+        index.weighted(pack([[0, 0, 1, 1]]), [1, 1, 1], 1)
+
+
+def test_embeddings_are_rescored_by_bits_and_have_no_words() -> None:
+    rows = np.random.default_rng(0).standard_normal((30, 8))
+    engine = SearchEngine.from_embeddings(rows, n_bits=16)
+    assert engine.search(rows[3], k=1, rescore="bits")[0].id == 3
+    with pytest.raises(ParameterError, match=r"no such rescoring \(allowed: none, bits; got: 'words'\)"):
+        engine.search(rows[3], rescore="words")
+    with pytest.raises(DataError, match="the bits of embeddings have no words"):
+        engine.bits()
+    with pytest.raises(ParameterError, match="embeddings are not kept"):
+        engine.similar(3, rescore="bits")
+
+
+def test_similar_documents_may_be_ordered_by_their_words(engine: SearchEngine) -> None:
+    hits = engine.similar("sailing-1", k=5, rescore="words")
+    assert "sailing-1" not in {hit.id for hit in hits}
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    expected = engine.search(engine.document("sailing-1").text, k=6)
+    assert [hit for hit in expected if hit.id != "sailing-1"][:5] == hits
