@@ -70,6 +70,9 @@ load: $(VENV)/.dev
 	$(BIN)/fewbits bench service --save
 	$(BIN)/fewbits bench service --render > docs/service-load.md
 
+openapi: $(VENV)/.dev
+	$(BIN)/python -m fewbits.server.describe > docs/openapi.json
+
 $(VENV)/.train: pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
 	$(PIP_INSTALL) --editable '.[train]'
