@@ -75,7 +75,7 @@ openapi: $(VENV)/.dev
 
 $(VENV)/.train: pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
-	$(PIP_INSTALL) --editable '.[train]'
+	$(PIP_INSTALL) --editable '.[train,serve]'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.train
