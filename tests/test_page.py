@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 from playwright.sync_api import Error as PlaywrightError
@@ -277,6 +278,19 @@ def test_dark_follows_the_system_until_it_is_switched(open_page: Open, address: 
     page.reload()
     page.wait_for_selector("#map-panel[data-points]", state="attached")
     assert brightness() > 600
+
+
+def test_documents_of_embeddings_are_found_from_the_map_alone(open_page: Open) -> None:
+    rows = np.random.default_rng(0).standard_normal((40, 8))
+    documents = [Document(number, f"text {number}") for number in range(40)]
+    with served(SearchEngine.from_embeddings(rows, documents=documents, n_bits=12)) as address:
+        page = open_page(address)
+        expect(page.locator(".note h1")).to_have_text("Find documents that are alike")
+        page.evaluate("location.hash = '#like=7'")
+        page.wait_for_selector(".like")
+        expect(page.locator(".hit")).to_have_count(20)
+        page.locator(".hit-head").first.click()
+        expect(page.locator(".hit").first.locator(".full")).to_be_visible()
 
 
 def test_hostile_documents_are_text_and_nothing_else(open_page: Open) -> None:

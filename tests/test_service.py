@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 import schemathesis
 from fastapi import FastAPI
@@ -23,9 +24,10 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
+from typer.testing import CliRunner
 
 from conftest import tiny_documents
-from fewbits import SearchEngine
+from fewbits import Document, SearchEngine, cli
 from fewbits.server.app import create_app
 from fewbits.server.describe import description
 from fewbits.server.settings import Settings
@@ -335,6 +337,44 @@ def test_an_answer_that_takes_too_long_is_given_up(shared: SearchEngine, monkeyp
     response = client.post("/v1/similar", json={"id": "sailing-1"})
     gate.set()
     assert (response.status_code, error_of(response)["what"]) == (503, "the answer took too long")
+
+
+def test_an_engine_without_documents_is_served_without_failures(writable: TestClient) -> None:
+    ids = [document.id for document in tiny_documents()]
+    assert writable.post("/v1/remove", json={"ids": ids}, headers=AUTHORISED).json()["documents"] == 0
+    for address in ("/v1/bits", "/v1/bits/1", "/v1/map", "/v1/info", "/v1/document?id=x", "/readyz"):
+        assert writable.get(address).status_code < 500, address
+    for rescore in ("none", "bits", "words"):
+        answer = writable.post("/v1/search", json={"query": "boat", "rescore": rescore})
+        assert answer.status_code < 500
+    again = {"documents": [{"id": "a", "text": "boat"}]}
+    assert writable.post("/v1/add", json=again, headers=AUTHORISED).status_code == 200
+    assert [hit["id"] for hit in writable.post("/v1/search", json={"query": "boat"}).json()["hits"]] == ["a"]
+
+
+def test_an_engine_of_embeddings_is_searched_by_documents() -> None:
+    rows = np.random.default_rng(0).standard_normal((30, 8))
+    documents = [Document(f"d{number}", f"text {number}") for number in range(30)]
+    engine = SearchEngine.from_embeddings(rows, documents=documents, n_bits=12)
+    with serving(create_app(engine, draws_better_map=False)) as client:
+        assert client.get("/v1/info").json()["takes_text"] is False
+        assert len(client.post("/v1/similar", json={"id": "d1", "k": 3}).json()["hits"]) == 3
+        for address, asked in (
+            ("/v1/search", {"query": "text"}),
+            ("/v1/encode", {"texts": ["text"]}),
+            ("/v1/explain", {"query": "text", "hit": "d1"}),
+            ("/v1/explain", {"id": "d2", "hit": "d1"}),
+        ):
+            assert client.post(address, json=asked).status_code == 422
+        assert error_of(client.get("/v1/bits"))["what"] == "the bits of embeddings have no words"
+        assert client.get("/v1/bits/1").status_code == 422
+
+
+def test_a_token_that_is_easily_guessed_is_refused_before_anything_is_read() -> None:
+    for token in ("short", "has a space in it", "ümläute-überall"):
+        done = CliRunner().invoke(cli.app, ["serve", "nowhere", "--token", token])
+        assert done.exit_code == 2
+        assert "a token has 8 characters or more" in done.output.replace("\n", " ")
 
 
 def test_requests_are_logged_with_their_id_and_without_what_was_asked(

@@ -30,6 +30,8 @@ class BitExamples:
 def examples(model: Model, meaning: BitMeaning, index: FlatIndex, reader: Reader, k: int) -> BitExamples:
     """Find documents on both sides of a bit, the surest first."""
     positions = np.asarray(index.ids(), dtype=np.int64)
+    if not len(positions):
+        return BitExamples(meaning, 0, 0, (), ())
     byte, place = divmod(meaning.bit, 8)
     is_one = unpack(index.codes(positions)[:, [byte]], 8)[:, place] == 1
     chosen = positions[np.linspace(0, len(positions) - 1, min(SAMPLE, len(positions))).astype(np.int64)]

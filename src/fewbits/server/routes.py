@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable
+from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -19,6 +20,7 @@ from fewbits.server.problems import ServiceError
 from fewbits.server.replies import Reply
 from fewbits.server.service import Service
 
+LABELS = 1_000  # that are told, the most common ones
 ERRORS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": schemas.Error, "description": "What was asked cannot be done."},
     "5XX": {"model": schemas.Error, "description": "The service cannot do it now."},
@@ -207,7 +209,7 @@ def _info(service: Service) -> schemas.Info:
         name=service.name,
         documents=engine.count(),
         bits=engine.n_bits,
-        labels=engine.labels(),
+        labels=dict(islice(engine.labels().items(), LABELS)),
         method=str(engine.facts["method"]),
         takes_text=service.takes_text,
         writable=service.settings.token is not None,

@@ -123,7 +123,7 @@ class Info:
     name: str
     documents: int
     bits: int
-    labels: dict[str, int]  # with the number of documents
+    labels: dict[str, int]  # the 1,000 most common, with the number of documents
     method: str
     takes_text: bool
     writable: bool

@@ -11,6 +11,7 @@ import { startTheme } from "./theme.js";
 import { opening } from "./words.js";
 
 const HITS = 20;
+const LABELS = 1000; // so many are told; there may be more
 const PAUSE = 140; // milliseconds without a letter before a search
 
 const $ = (id) => document.getElementById(id);
@@ -40,7 +41,7 @@ async function start() {
   document.title = `${info.name} · fewbits`;
   $("to-bits").hidden = !info.takes_text;
   label.hidden = !Object.keys(info.labels).length;
-  for (const [name, count] of Object.entries(info.labels).slice(0, 1000)) {
+  for (const [name, count] of Object.entries(info.labels)) {
     const option = document.createElement("option");
     option.value = name;
     option.label = `${name} (${number(count)})`;
@@ -101,8 +102,8 @@ async function render() {
 }
 
 async function renderHits(state, signal) {
-  const found = state.label && info.labels[state.label] === undefined ? null : state.label;
-  if (found === null) {
+  const areAllKnown = Object.keys(info.labels).length < LABELS;
+  if (state.label && areAllKnown && !Object.hasOwn(info.labels, state.label)) {
     map.light([]);
     return showEmpty(results, { info, message: `No document has the label “${state.label}”.` });
   }
