@@ -12,17 +12,19 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import pytest
 
 from conftest import tiny_documents
-from fewbits import SearchEngine
+from fewbits import Document, SearchEngine
 from fewbits.server.app import create_app
 from fewbits.server.run import allow_many_files, listen, make_server
 from fewbits.server.settings import Settings
 
+ENORMOUS = 30_000_000  # bytes: more than a system keeps on the way
 IMPATIENT = Settings(head_seconds=2, body_seconds=1, body_bytes=50_000)
 
 
@@ -30,7 +32,8 @@ IMPATIENT = Settings(head_seconds=2, body_seconds=1, body_bytes=50_000)
 def port() -> Iterator[int]:
     """A server in a thread, which waits for nobody long."""
     allow_many_files()
-    engine = SearchEngine.from_documents(tiny_documents(), n_bits=20, method="itq")
+    huge = Document("huge", "enormous " + "x" * ENORMOUS)
+    engine = SearchEngine.from_documents([*tiny_documents(), huge], n_bits=20, method="itq")
     server = make_server(create_app(engine, IMPATIENT, draws_better_map=False), IMPATIENT)
     listener = listen("127.0.0.1", 0)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
@@ -95,6 +98,26 @@ def test_an_endless_chunked_body_is_refused_and_the_connection_closed(port: int)
             connection.sendall(chunk)
         answer = everything(connection)
     assert answer.startswith(b"HTTP/1.1 413")
+
+
+def test_a_client_that_does_not_read_its_answer_is_closed(port: int) -> None:
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        connection.settimeout(15)
+        connection.connect(("127.0.0.1", port))
+        body = b'{"query": "enormous", "k": 1}'
+        connection.sendall(
+            b"POST /v1/search HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+            % len(body)
+            + body
+        )
+        time.sleep(IMPATIENT.head_seconds * 2 + 1)
+        received = 0
+        with suppress(ConnectionResetError):
+            while part := connection.recv(1 << 20):
+                received += len(part)
+    assert 0 < received < ENORMOUS
+    assert search(port) == 3
 
 
 @pytest.mark.parametrize(
