@@ -450,6 +450,8 @@ class SearchEngine:
         """As :meth:`search` for many texts at once; a text that says nothing gets its error in the place of hits."""
         with self._view() as view:
             model = view.model
+            if not model.takes_text:
+                raise DataError("the query is of another kind", allowed="an embedding", got="str")
             rows = model.rows(queries)
             known = np.flatnonzero(has_content(rows))
             found = rank_many(

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from fewbits.search import Hit, SearchEngine
 from fewbits.server.metrics import Metrics
 from fewbits.server.settings import Settings
+from fewbits.server.words import KnownWords
 from fewbits.server.workers import Workers
 
 LARGEST = 32  # queries in one call: more would make the first of them wait for the last
@@ -25,7 +26,16 @@ class Wish:
     shortlist: int | None = None
 
 
-Asked = tuple[str, "asyncio.Future[list[Hit]]"]
+@dataclass(frozen=True)
+class Found:
+    """Hits of a query, with the length of their codes and the words of the query that the engine knows."""
+
+    bits: int
+    hits: list[Hit]
+    words: list[str]
+
+
+Asked = tuple[str, "asyncio.Future[Found]"]
 
 
 class Batches:
@@ -38,13 +48,14 @@ class Batches:
         self._engine = engine
         self._workers = workers
         self._metrics = metrics
+        self._words = KnownWords(engine)
         self._free = settings.workers
         self._collected: defaultdict[Wish, deque[Asked]] = defaultdict(deque)
 
-    async def search(self, query: str, wish: Wish) -> list[Hit]:
+    async def search(self, query: str, wish: Wish) -> Found:
         """The hits of one query."""
         self._workers.enter()
-        answer: asyncio.Future[list[Hit]] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Found] = asyncio.get_running_loop().create_future()
         answer.add_done_callback(lambda _: self._workers.leave())
         self._collected[wish].append((query, answer))
         self._start()
@@ -68,30 +79,30 @@ class Batches:
     def _work(self, wish: Wish, batch: list[Asked], loop: asyncio.AbstractEventLoop) -> None:
         """In a worker's thread."""
         self._metrics.batch.observe(len(batch))
-        found: list[list[Hit] | Exception]
+        found: list[Found | Exception]
         try:
-            queries = [query for query, _ in batch]
-            found = list(
-                self._engine.search_many(
-                    queries,
-                    wish.k,
-                    labels=wish.labels,
-                    where=wish.where,
-                    rescore=wish.rescore,
-                    shortlist=wish.shortlist,
-                )
-            )
+            found = self._found([query for query, _ in batch], wish)
         except Exception as error:
             found = [error] * len(batch)
         loop.call_soon_threadsafe(self._answer, batch, found)
 
-    def _answer(self, batch: list[Asked], found: list[list[Hit] | Exception]) -> None:
+    def _found(self, queries: list[str], wish: Wish) -> list[Found | Exception]:
+        answers = self._engine.search_many(
+            queries, wish.k, labels=wish.labels, where=wish.where, rescore=wish.rescore, shortlist=wish.shortlist
+        )
+        bits, known = self._engine.n_bits, self._words.known
+        return [
+            answer if isinstance(answer, Exception) else Found(bits, answer, known(query))
+            for query, answer in zip(queries, answers, strict=True)
+        ]
+
+    def _answer(self, batch: list[Asked], found: list[Found | Exception]) -> None:
         self._free += 1
-        for (_, answer), hits in zip(batch, found, strict=True):
+        for (_, answer), result in zip(batch, found, strict=True):
             if answer.done():
                 continue
-            if isinstance(hits, Exception):
-                answer.set_exception(hits)
+            if isinstance(result, Exception):
+                answer.set_exception(result)
             else:
-                answer.set_result(hits)
+                answer.set_result(result)
         self._start()

@@ -47,15 +47,10 @@ def _reading(service: Service) -> APIRouter:
         _check_wanted(service, asked)
         if asked.radius is None:
             wish = Wish(asked.k, tuple(asked.labels), tuple(asked.where), asked.rescore, asked.shortlist)
-            _check_takes_text(service)
-            hits = await service.batches.search(asked.query, wish)
-        else:
-            if asked.k is not None or asked.rescore is not None or asked.shortlist is not None:
-                raise ServiceError(422, "give radius, or k with rescore and shortlist, not both")
-            radius = asked.radius
-            hits = await run(lambda: engine.within(asked.query, radius, labels=asked.labels, where=asked.where))
-            hits = hits[: service.settings.hits]
-        return Reply({"bits": engine.n_bits, "hits": hits, "words": service.known_words(asked.query)})
+            return Reply(await service.batches.search(asked.query, wish))
+        if asked.k is not None or asked.rescore is not None or asked.shortlist is not None:
+            raise ServiceError(422, "give radius, or k with rescore and shortlist, not both")
+        return Reply(await run(lambda: service.within(asked.query, asked.radius or 0, asked.labels, asked.where)))
 
     @router.post("/similar", response_model=schemas.Hits)
     async def similar(asked: schemas.SimilarAsked) -> Reply:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from fewbits.search import SearchEngine
-from fewbits.server.batches import Batches
+from fewbits.server.batches import Batches, Found
 from fewbits.server.maps import Maps
 from fewbits.server.metrics import Metrics
 from fewbits.server.problems import ServiceError
 from fewbits.server.settings import Settings
+from fewbits.server.words import KnownWords
 from fewbits.server.workers import Workers
-
-WORD = re.compile(r"[^\W_]+")
 
 
 class Service:
@@ -27,8 +25,8 @@ class Service:
         self.workers = Workers(settings, self.metrics)
         self.batches = Batches(engine, self.workers, settings, self.metrics)
         self.maps = maps
+        self.words = KnownWords(engine)
         self.is_ready = False
-        self._vocabulary: frozenset[str] = frozenset()
 
     def warm_up(self) -> None:
         """Read the codes and name the bits, so that the first request does not wait for it."""
@@ -43,11 +41,10 @@ class Service:
         """Whether queries are texts."""
         return hasattr(self.engine.features, "vocabulary_")
 
-    def known_words(self, text: str) -> list[str]:
-        """The words of a text that the engine knows, each once."""
-        if not self._vocabulary and self.takes_text:
-            self._vocabulary = frozenset(self.engine.features.vocabulary_)
-        return [word for word in dict.fromkeys(WORD.findall(text.lower())) if word in self._vocabulary]
+    def within(self, query: str, radius: int, labels: list[str], where: list[str]) -> Found:
+        """All documents within a radius, the nearest of them where they are too many."""
+        hits = self.engine.within(query, radius, labels=labels, where=where)
+        return Found(self.engine.n_bits, hits[: self.settings.hits], self.words.known(query))
 
     def check_text(self, *texts: str) -> None:
         """Refuse texts that are too long."""
