@@ -12,19 +12,13 @@ export FEWBITS_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: demo test browser lint durability bench results lock clean
+.PHONY: demo test lint chromium durability load bench results openapi lock clean
 
 demo: $(VENV)/.train
 	$(BIN)/fewbits demo
 
-test: lint browser
+test: lint chromium
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup  # two workers, a core each
-
-# The report is opened in a real browser. Where there is none and none can be had, that test says that it was skipped.
-browser:
-	@command -v chromium chromium-browser google-chrome > /dev/null || \
-		(apt-get update -qq && apt-get install -y -qq chromium) > /dev/null 2>&1 || \
-		echo "no chromium, and apt-get cannot install it: the report is not tested in a browser"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -58,13 +52,26 @@ lock: $(VENV)/.dev
 		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml
 	sed -i 's/+cpu$$//; /^#/d; /^$$/d' requirements.lock  # a build's own mark is no version
 
+# A browser for the tests of page and report; where it cannot be had, those tests say so and are skipped.
+chromium:
+	test -x /usr/bin/chromium || (apt-get update -qq && apt-get install -y -qq chromium) \
+		|| echo "chromium could not be installed: page and report are not tested in it"
+
+# 32 clients for 30 seconds against a million codes.
+load: $(VENV)/.dev
+	$(BIN)/fewbits bench service --save
+	$(MAKE) results
+
+openapi: $(VENV)/.dev
+	$(BIN)/python -m fewbits.server.describe > docs/openapi.json
+
 $(VENV)/.train: pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)
-	$(PIP_INSTALL) --editable '.[train]'
+	$(PIP_INSTALL) --editable '.[train,serve]'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.train
-	$(PIP_INSTALL) --editable '.[train,tune,parquet,report,download,dev]'
+	$(PIP_INSTALL) --editable '.[train,tune,parquet,report,download,serve,map,dev]'
 	touch $@
 
 clean:

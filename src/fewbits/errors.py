@@ -11,6 +11,7 @@ class FewbitsError(Exception):
     """
 
     def __init__(self, what: str, *, allowed: object = None, got: object = None, hint: str = "") -> None:
+        self.what, self.allowed, self.got, self.hint = what, allowed, got, hint
         facts = [f"{name}: {value}" for name, value in (("allowed", allowed), ("got", got)) if value is not None]
         self.message = what + (f" ({'; '.join(facts)})" if facts else "") + "." + (f" {hint}" if hint else "")
         super().__init__(self.message)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fewbits import __version__
-from fewbits.cli import benching, changing, measuring, searching
+from fewbits.cli import benching, changing, measuring, searching, serving
 from fewbits.cli.output import print_error
 from fewbits.errors import FewbitsError
 
@@ -31,6 +31,7 @@ for command in (
     searching.bits,
     searching.duplicates,
     searching.encode,
+    serving.serve,
     changing.info,
     measuring.data,
     measuring.evaluate,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
 from collections.abc import Iterable, Iterator
@@ -25,7 +24,7 @@ from fewbits.cli.options import (
     TextFields,
 )
 from fewbits.cli.output import err, out, print_json, watch
-from fewbits.corpus import Document, DocumentId, read_documents
+from fewbits.corpus import Document, read_documents
 from fewbits.features import TextVectorizer
 from fewbits.features.dense import load_embeddings
 from fewbits.search import SearchEngine
@@ -130,7 +129,7 @@ def remove(
     Example: fewbits remove news-engine https://example.org/1 https://example.org/2
     """
     loaded = SearchEngine.load(engine, verify=False)
-    count = loaded.remove([own_id(loaded, written) for argument in ids for written in lines(argument)])
+    count = loaded.remove([loaded.read_id(written) for argument in ids for written in lines(argument)])
     _report("removed", count, loaded, as_json=as_json)
 
 
@@ -156,11 +155,6 @@ def lines(argument: str) -> Iterator[str]:
         yield from (line.rstrip("\r\n") for line in sys.stdin if line.strip())
     else:
         yield argument
-
-
-def own_id(engine: SearchEngine, written: str) -> DocumentId:
-    """Read an id as the engine has it: a number where its ids are numbers."""
-    return int(written) if engine.kind_of_ids() is int and re.fullmatch(r"-?\d+", written) else written
 
 
 def _read(

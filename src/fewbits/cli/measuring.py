@@ -18,6 +18,7 @@ from fewbits.benchmark.known_items import (
     split_titles,
 )
 from fewbits.benchmark.runner import run_all
+from fewbits.benchmark.service import measure_load, save_load
 from fewbits.benchmark.speed import (
     TimeToQuality,
     TrainingSpeed,
@@ -243,6 +244,31 @@ def bench_known_items(
         if save:
             err.print(f"saved {save_known_items(comparison, folder)}", markup=False, soft_wrap=True)
         print_json(comparison)
+
+
+@bench.command("service")
+def bench_service(
+    documents: Annotated[int, typer.Option(help="Made-up documents.", min=1000)] = 1_000_000,
+    clients: Annotated[int, typer.Option(help="Clients that ask at the same time.", min=1)] = 32,
+    seconds: Annotated[float, typer.Option(help="How long they ask.", min=0.1)] = 30.0,
+    rescore: Annotated[
+        list[str] | None, typer.Option("--rescore", help="Way of rescoring, or several. [default: none and words]")
+    ] = None,
+    engine: Annotated[
+        Path | None, typer.Option(help="Where the made-up engine is, or is kept for the next run.")
+    ] = None,
+    save: Annotated[bool, typer.Option("--save", help="Write JSON files.")] = False,
+    results: Folder = Path("results"),
+) -> None:
+    """Measure the service under load beside the bare scan of the same codes.
+
+    Example: fewbits bench service --clients 32 --seconds 30 --save
+    """
+    folder = results / "service"
+    for facts in measure_load(documents, clients, seconds, tuple(rescore or ("none", "words")), engine):
+        if save:
+            err.print(f"saved {save_load(facts, folder)}", markup=False, soft_wrap=True)
+        print_json(facts)
 
 
 def methods(as_json: AsJson = False) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from fewbits.benchmark.demo import demonstrate
-from fewbits.cli.changing import lines, own_id
+from fewbits.cli.changing import lines
 from fewbits.cli.options import (
     AsJson,
     Bits,
@@ -146,8 +146,8 @@ def similar(
     options: dict[str, Any] = {"labels": label or (), "where": where or (), "rescore": rescore, "shortlist": shortlist}
     _answer_all(
         _queries(id, None, None, None),
-        lambda written: loaded.similar(own_id(loaded, written), k, **options),
-        (lambda written, other: loaded.explain_similar(own_id(loaded, written), other)) if explain else None,
+        lambda written: loaded.similar(loaded.read_id(written), k, **options),
+        (lambda written, other: loaded.explain_similar(loaded.read_id(written), other)) if explain else None,
         loaded.n_bits,
         has_ids=False,
         are_many=id == "-",

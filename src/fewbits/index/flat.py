@@ -249,6 +249,11 @@ def _range_search(
         yield found[low:high], distances[low:high]
 
 
+def scan_with_one_thread() -> None:
+    """Let scans that the calling thread asks for run in it alone, because others run beside it."""
+    faiss.omp_set_num_threads(1)
+
+
 @contextmanager
 def _threads(number: int | None) -> Iterator[None]:
     """Let faiss use one thread for one query: on a busy machine a second one makes it many times slower."""

@@ -2,10 +2,12 @@
 
 from fewbits.search.drift import Drift
 from fewbits.search.engine import DuplicateGroup, Hit, SearchEngine
+from fewbits.search.examples import BitExamples
 from fewbits.search.explanation import BitMeaning, DecidingWord, ExplainedBit, Explanation
 from fewbits.search.filters import Condition
 
 __all__ = [
+    "BitExamples",
     "BitMeaning",
     "Condition",
     "DecidingWord",

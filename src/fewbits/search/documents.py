@@ -100,6 +100,11 @@ class Reader:
         rows = self._connection.execute("SELECT labels FROM documents ORDER BY position")
         return (tuple(json.loads(labels)) for (labels,) in rows)
 
+    def label_counts(self) -> dict[str, int]:
+        """How many documents have each label, most first."""
+        query = "SELECT label, count(*) AS number FROM labels GROUP BY label ORDER BY number DESC, label"
+        return dict(self._connection.execute(query).fetchall())
+
     def texts(self, *, are_new: bool, limit: int) -> list[str]:
         """The latest texts that were there when the codes were learnt, or that came since."""
         query = "SELECT text FROM documents WHERE is_new ORDER BY position DESC LIMIT ?"

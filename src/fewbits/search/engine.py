@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
@@ -30,11 +31,12 @@ from fewbits.index.near import near_groups
 from fewbits.search.database import Database
 from fewbits.search.documents import Positions, Reader, Writer
 from fewbits.search.drift import LOOKED_AT, measure_drift, unknown_share
+from fewbits.search.examples import BitExamples, examples
 from fewbits.search.explanation import BitMeaning, Explanation, explain, name_bits
 from fewbits.search.filters import Condition
 from fewbits.search.memory import CodesInMemory
-from fewbits.search.model import Model, has_content
-from fewbits.search.ranking import Ranked, check_rescoring, rank
+from fewbits.search.model import Model, has_content, says_nothing
+from fewbits.search.ranking import Ranked, check_rescoring, rank, rank_many
 
 FORMAT = "fewbits engine"
 FORMAT_VERSION = 2
@@ -115,11 +117,20 @@ class View:
 
     def hits(self, found: Ranked) -> list[Hit]:
         """Documents of an answer."""
-        documents = self.reader.get(found.positions.tolist())
-        figures = zip(documents, found.distances.tolist(), found.scores.tolist(), strict=True)
+        return self.hits_of_many([found])[0]
+
+    def hits_of_many(self, answers: Sequence[Ranked]) -> list[list[Hit]]:
+        """Documents of many answers, each read once."""
+        wanted = sorted({position for found in answers for position in found.positions.tolist()})
+        documents = dict(zip(wanted, self.reader.get(wanted), strict=True))
         return [
-            Hit(document.id, distance, round(score, 4), document.text, document.labels, dict(document.metadata))
-            for document, distance, score in figures
+            [
+                _hit(documents[position], distance, score)
+                for position, distance, score in zip(
+                    found.positions.tolist(), found.distances.tolist(), found.scores.tolist(), strict=True
+                )
+            ]
+            for found in answers
         ]
 
     def position(self, id: DocumentId) -> int:
@@ -426,6 +437,38 @@ class SearchEngine:
             )
             return view.hits(found)
 
+    def search_many(
+        self,
+        queries: Sequence[str],
+        k: int | None = None,
+        *,
+        labels: Sequence[str] = (),
+        where: Sequence[str | Condition] = (),
+        rescore: str | None = None,
+        shortlist: int | None = None,
+    ) -> list[list[Hit] | DataError]:
+        """As :meth:`search` for many texts at once; a text that says nothing gets its error in the place of hits."""
+        with self._view() as view:
+            model = view.model
+            if not model.takes_text:
+                raise DataError("the query is of another kind", allowed="an embedding", got="str")
+            rows = model.rows(queries)
+            known = np.flatnonzero(has_content(rows))
+            found = rank_many(
+                view.reader,
+                view.index,
+                model,
+                rows[known],
+                _check_hits(k, len(view.index)),
+                rescore=check_rescoring(rescore, "words", model),
+                shortlist=shortlist,
+                among=view.allowed(labels, where, None),
+            )
+            answers: list[list[Hit] | DataError] = [says_nothing(query) for query in queries]
+            for place, hits in zip(known.tolist(), view.hits_of_many(found), strict=True):
+                answers[place] = hits
+            return answers
+
     def within(
         self,
         query: str | ArrayLike,
@@ -481,6 +524,28 @@ class SearchEngine:
         """What each bit is about: the words that it raises and lowers most."""
         with self._view() as view:
             return view.meanings()
+
+    def bit_examples(self, bit: int, k: int = 5) -> BitExamples:
+        """What one bit is about, and documents that are sure of it, on both sides."""
+        with self._view() as view:
+            check_whole_number("bit", bit, 0, view.index.n_bits - 1)
+            return examples(view.model, view.meanings()[bit], view.index, view.reader, k)
+
+    def labels(self) -> dict[str, int]:
+        """How many documents have each label, most first."""
+        with self._view() as view:
+            return view.reader.label_counts()
+
+    def sample(self, size: int) -> tuple[list[Document], Packed]:
+        """Documents at even steps through all that have a code, at most so many, with their codes."""
+        with self._view() as view:
+            positions = np.asarray(view.index.ids(), dtype=np.int64)
+            chosen = positions[np.linspace(0, len(positions) - 1, min(size, len(positions))).astype(np.int64)]
+            return view.reader.get(chosen.tolist()), view.index.codes(chosen)
+
+    def read_id(self, written: str) -> DocumentId:
+        """An id as this engine has it: a number where its ids are numbers."""
+        return int(written) if self.kind_of_ids() is int and re.fullmatch(r"-?[0-9]{1,19}", written) else written
 
     def explain(self, query: str, id: DocumentId) -> Explanation:
         """Why a document is as near to a text as it is: bit by bit, and word by word."""
@@ -597,6 +662,10 @@ class SearchEngine:
             row = query_row(view)
             [document] = view.reader.get([view.position(id)])
             return explain(view.model, meanings, id, row, view.model.query_row(document.text))
+
+
+def _hit(document: Document, distance: int, score: float) -> Hit:
+    return Hit(document.id, distance, round(score, 4), document.text, document.labels, dict(document.metadata))
 
 
 def _open(folder: Path, *, verify: bool) -> Opened:

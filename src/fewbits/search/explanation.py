@@ -169,13 +169,18 @@ def _largest(
     )
 
 
+def stored_rows(model: Model, reader: Reader, positions: NDArray[np.int64]) -> Any:
+    """The tf-idf rows of documents, from the words that are stored with them."""
+    words, counts = reader.words(positions)
+    ends = np.concatenate([[0], np.cumsum(counts)])
+    return sparse.csr_array((words["weight"], words["column"], ends), shape=(len(counts), model.features.n_features))
+
+
 def _contrast(model: Model, reader: Reader) -> NDArray[np.float32]:
     """How much more of each word is in documents whose bit is 1 than in those whose bit is 0, (words, bits)."""
     positions, packed = reader.codes(model.hasher.n_bits)
     chosen = np.linspace(0, len(positions) - 1, min(SAMPLE, len(positions))).astype(np.int64)
-    words, counts = reader.words(positions[chosen])
-    ends = np.concatenate([[0], np.cumsum(counts)])
-    rows = sparse.csr_array((words["weight"], words["column"], ends), shape=(len(chosen), model.features.n_features))
+    rows = stored_rows(model, reader, positions[chosen])
     bits = np.unpackbits(packed[chosen], axis=1, count=model.hasher.n_bits, bitorder="big").astype(np.float32)
     ones, zeros = (rows.T @ side / np.maximum(side.sum(axis=0), 1) for side in (bits, 1 - bits))
     return np.asarray(ones - zeros)

@@ -60,12 +60,7 @@ class Model:
         if row.shape[0] != 1:
             raise DataError("one query at a time", got=row.shape[0])
         if not has_content(row).all():
-            raise DataError(
-                "the query says nothing to this engine",
-                allowed="one word or more of its vocabulary",
-                got=repr(query)[:60],
-                hint="Use other or more words.",
-            )
+            raise says_nothing(query)
         return row
 
     def write(self, folder: Path) -> None:
@@ -81,6 +76,16 @@ class Model:
         """Read what :meth:`write` wrote."""
         facts = read_json(folder / "engine.json")
         return cls(FEATURES[facts.pop("features")].read(folder / "features"), read_hasher(folder / "hasher"), facts)
+
+
+def says_nothing(query: object) -> DataError:
+    """The error of a query whose code would say nothing."""
+    return DataError(
+        "the query says nothing to this engine",
+        allowed="one word or more of its vocabulary",
+        got=repr(query)[:60],
+        hint="Use other or more words.",
+    )
 
 
 def has_content(rows: Any) -> NDArray[np.bool_]:

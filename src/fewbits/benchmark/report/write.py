@@ -10,6 +10,7 @@ from fewbits.benchmark.figures import load_figures
 from fewbits.benchmark.known_items import render_known_items
 from fewbits.benchmark.report.page import render_page
 from fewbits.benchmark.results import load_results
+from fewbits.benchmark.service import render_load
 from fewbits.benchmark.speed import render_speed
 from fewbits.benchmark.supervision import render_supervision
 from fewbits.benchmark.tables import render
@@ -26,16 +27,19 @@ def write_report(results: Path, docs: Path) -> list[Path]:
     }
     for name, render_folder in FOLDERS.items():
         if any((Path(results) / name).glob("*.json")):
-            pages[f"{name}.md"] = render_folder(Path(results) / name)
+            pages[PAGES.get(name, f"{name}.md")] = render_folder(Path(results) / name)
     return [_write(Path(docs) / name, text) for name, text in pages.items()]
 
 
 FOLDERS = {
     "estimators": render_estimators,
     "known-items": render_known_items,
+    "service": render_load,
     "speed": render_speed,
     "supervision": render_supervision,
 }
+
+PAGES = {"service": "service-load.md"}  # where the folder's name is another page's
 
 
 def _write(path: Path, text: str) -> Path:

@@ -1,0 +1,1 @@
+"""The service: an engine behind HTTP, and a page to search it."""
