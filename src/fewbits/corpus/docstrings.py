@@ -63,7 +63,10 @@ def _dependencies() -> Iterator[tuple[str, Path, Path]]:
 
 
 def _top_level_packages(distribution: str) -> list[str]:
-    files = metadata.files(distribution) or []
+    try:
+        files = metadata.files(distribution) or []
+    except metadata.PackageNotFoundError:  # one that only other versions of Python need
+        return []
     return sorted({file.parts[0] for file in files if len(file.parts) == 2 and file.name == "__init__.py"})
 
 
