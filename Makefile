@@ -64,7 +64,7 @@ $(VENV)/.train: pyproject.toml requirements.lock
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.train
-	$(PIP_INSTALL) --editable '.[train,tune,parquet,report,download,dev]'
+	$(PIP_INSTALL) --editable '.[train,tune,parquet,onnx,report,download,dev]'
 	touch $@
 
 clean:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fewbits import __version__
-from fewbits.cli import benching, changing, measuring, searching
+from fewbits.cli import benching, changing, exporting, measuring, searching
 from fewbits.cli.output import print_error
 from fewbits.errors import FewbitsError
 
@@ -32,6 +32,8 @@ for command in (
     searching.duplicates,
     searching.encode,
     changing.info,
+    exporting.card,
+    exporting.export,
     measuring.data,
     measuring.evaluate,
     measuring.tune,
