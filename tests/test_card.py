@@ -38,7 +38,8 @@ def test_a_card_tells_the_facts_of_the_engine(engine: SearchEngine) -> None:
     assert value_of(card, "documents learnt from") == "60"
     assert value_of(card, "cooking") == "18"
     assert value_of(card, "labels") == "3"
-    assert value_of(card, "method") == "ITQ (itq)"
+    assert value_of(card, "method") == "itq"
+    assert value_of(card, "estimator") == "ITQ"
     assert value_of(card, "n_bits") == "20"
     assert value_of(card, "codes learnt") == facts["created"]
     assert value_of(card, "fewbits that learnt the codes") == __version__

@@ -15,6 +15,7 @@ from fewbits.search import SearchEngine
 
 LABELS_SHOWN = 20
 PACKAGES = ("fewbits", "numpy", "scipy", "scikit-learn", "faiss-cpu")  # what encodes and searches
+NOT_LEARNING = ("callbacks", "checkpoint", "verbose")  # parameters that do not change what is learnt
 
 USE = """\
 Finding documents like a text or like another document, near-duplicates, and topics, among documents of the same kind
@@ -81,14 +82,22 @@ def _method(engine: SearchEngine, facts: dict[str, Any]) -> str:
     kind = "words in the vocabulary" if facts["features"] == "text" else "dimensions of an embedding"
     told = {"unsupervised": "no labels", "semi-supervised": "the labels of a sample", "supervised": "all labels"}
     rows = [
-        ("method", f"{method.title} ({method.name})"),
+        ("method", method.name),
+        ("estimator", type(engine.hasher).__name__),
         ("source", method.reference),
         ("sees", told[method.setting]),
         (kind, f"{facts['n_features']:,}"),
         ("bits", facts["bits"]),
     ]
-    parameters = [(name, repr(value)) for name, value in sorted(engine.hasher.get_params(deep=False).items())]
-    return f"{_table(('fact', 'value'), rows)}\n\n{_table(('parameter', 'value'), parameters)}"
+    parameters = [
+        (name, repr(value))
+        for name, value in sorted(engine.hasher.get_params(deep=False).items())
+        if name not in NOT_LEARNING
+    ]
+    return (
+        f"{_table(('fact', 'value'), rows)}\n\nNone leaves a parameter to the method.\n\n"
+        f"{_table(('parameter', 'value'), parameters)}"
+    )
 
 
 def _quality(measured: Quality | None) -> str:
