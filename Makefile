@@ -12,7 +12,7 @@ export FEWBITS_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: demo test browser lint durability bench results lock clean
+.PHONY: demo test browser lint durability bench results commands lock clean
 
 demo: $(VENV)/.train
 	$(BIN)/fewbits demo
@@ -52,6 +52,9 @@ bench: $(VENV)/.dev
 
 results: $(VENV)/.dev
 	$(BIN)/fewbits bench report
+
+commands: $(VENV)/.dev
+	$(BIN)/python -m fewbits.cli.reference > docs/commands.md
 
 lock: $(VENV)/.dev
 	$(BIN)/pip-compile --quiet --all-extras --strip-extras --no-header --no-annotate --allow-unsafe \
