@@ -281,8 +281,11 @@ def usual_hidden(hidden: Sequence[int] | None, n_features: int) -> tuple[int, ..
 
 
 def usual_neighbours(X: Any) -> int:
-    """How many neighbours say what a document is about: a topic of a small corpus has few documents."""
-    return min(30 if has_few_words(X) else 100, max(10, X.shape[0] // 100))
+    """How many neighbours say what a document is about: a topic of a small corpus has few documents.
+
+    Never more than a quarter of all: were all others its neighbours, a bit would stand for the words it has not.
+    """
+    return min(30 if has_few_words(X) else 100, max(10, X.shape[0] // 100), X.shape[0] // 4)
 
 
 def need_torch() -> None:
