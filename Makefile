@@ -12,7 +12,7 @@ export FEWBITS_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: demo test lint chromium durability load bench results openapi lock clean
+.PHONY: demo test lint chromium durability load bench results commands openapi lock clean
 
 demo: $(VENV)/.train
 	$(BIN)/fewbits demo
@@ -47,6 +47,9 @@ bench: $(VENV)/.dev
 results: $(VENV)/.dev
 	$(BIN)/fewbits bench report
 
+commands: $(VENV)/.dev
+	$(BIN)/python -m fewbits.cli.reference > docs/commands.md
+
 lock: $(VENV)/.dev
 	$(BIN)/pip-compile --quiet --all-extras --strip-extras --no-header --no-annotate --allow-unsafe \
 		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml
@@ -71,7 +74,7 @@ $(VENV)/.train: pyproject.toml requirements.lock
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.train
-	$(PIP_INSTALL) --editable '.[train,tune,parquet,report,download,serve,map,dev]'
+	$(PIP_INSTALL) --editable '.[train,tune,parquet,onnx,report,download,serve,map,dev]'
 	touch $@
 
 clean:

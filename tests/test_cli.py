@@ -376,3 +376,37 @@ def test_info_says_whether_learning_anew_is_worth_it(run: Run, saved: Path) -> N
     engine = SearchEngine.load(saved)
     engine.add([Document(f"law-{n}", "the garlic court dismissed another plaintiff") for n in range(40)])
     assert "Learning anew is worth it (fewbits fit)" in run("info", str(saved)).out
+
+
+def test_a_card_is_printed_or_written_and_named_by_the_folder(run: Run, saved: Path, tmp_path: Path) -> None:
+    printed = run("card", str(saved))
+    assert printed.out.startswith("# Model card: engine\n")
+    written = run("card", str(saved), "--output", "CARD.md")
+    assert (written.out, written.err) == ("", "Wrote CARD.md.\n")
+    assert (tmp_path / "CARD.md").read_text() == printed.out
+
+
+def test_one_export_writes_every_form_that_is_asked_for(run: Run, saved: Path, tmp_path: Path) -> None:
+    files = ("--onnx", "e.onnx", "--npy", "c.npy", "--parquet", "c.parquet", "--faiss", "c.faiss")
+    done = run("export", str(saved), *files)
+    assert (done.code, done.out) == (0, "")
+    assert "Wrote e.onnx: 0 of 1,200 bits of 60 documents differ.\n" in done.err
+    assert "Wrote c.faiss: 60 codes of 20 bits.\n" in done.err
+    assert np.load(tmp_path / "c.npy").shape == (60, 3)
+    assert all((tmp_path / name).stat().st_size for name in ("e.onnx", "c.parquet", "c.faiss"))
+
+
+def test_an_export_of_nothing_says_what_there_is(run: Run, saved: Path) -> None:
+    done = run("export", str(saved))
+    assert done.code == 2
+    assert "--onnx" in done.err
+
+
+def test_a_method_without_an_onnx_form_is_an_error_and_leaves_no_file(
+    run: Run, documents: list[Document], tmp_path: Path
+) -> None:
+    SearchEngine.from_documents(documents, n_bits=8, method="sph").save(tmp_path / "spectral")
+    done = run("export", "spectral", "--onnx", "e.onnx")
+    assert done.code == 1
+    assert "SpectralHashing has no form in ONNX" in done.err
+    assert not (tmp_path / "e.onnx").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
+from fewbits.cli.reference import render_reference
 from fewbits.hashers import registry
 from fewbits.hashers.registry import Method, make_hasher, read_hasher, write_hasher
 
@@ -43,3 +45,31 @@ def test_the_example_of_adding_a_method_is_found_by_its_name_and_written_and_rea
     assert hasher.transform(rows).tolist() == [[1, 1], [0, 1], [1, 0], [0, 0]]  # the first and the third word
     write_hasher(hasher, tmp_path)
     assert np.array_equal(read_hasher(tmp_path).transform(rows), hasher.transform(rows))
+
+
+def test_the_page_of_commands_is_what_their_help_says() -> None:
+    page = (DOCS / "commands.md").read_text()
+    assert page == render_reference(), "make it again: python -m fewbits.cli.reference > docs/commands.md"
+
+
+def test_the_page_of_commands_has_every_command() -> None:
+    helped = subprocess.run([sys.executable, "-m", "fewbits", "--help"], capture_output=True, text=True, check=True)
+    names = re.findall(r"^  ([a-z]+)  ", helped.stdout.split("Commands:")[1], re.MULTILINE)
+    assert {"fit", "search", "bench"} <= set(names)
+    headings = re.findall(r"^## fewbits (.+)$", (DOCS / "commands.md").read_text(), re.MULTILINE)
+    assert set(names) == {heading for heading in headings if " " not in heading}
+
+
+def test_every_page_of_the_docs_can_be_reached_from_the_readme() -> None:
+    reached: set[Path] = set()
+    waiting = [DOCS.parent / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in reached:
+            continue
+        reached.add(page)
+        links = re.findall(r"\]\(([^)#:]+\.md)(?:#[^)]*)?\)", page.read_text())
+        found = [(page.parent / link).resolve() for link in links]
+        assert all(target.is_file() for target in found), [target for target in found if not target.is_file()]
+        waiting += found
+    assert {page for page in DOCS.glob("*.md") if page.resolve() not in reached} == set()

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from fewbits import Document, SearchEngine, TextVectorizer
+from fewbits.codes import hamming
 from fewbits.errors import BrokenFolderError, DataError, MissingFileError, ParameterError, UnknownIdError
 
 
@@ -303,3 +304,20 @@ def test_labels_decide_which_method_learns_and_embeddings_are_not_words(document
     assert chosen == ["bernoulli-vae", "pairwise", "pairwise", "bernoulli-vae", "itq"]
     hits = engines[1].search("a telescope shows galaxies", k=10, rescore="none")
     assert [hit.labels for hit in hits] == [("astronomy",)] * 10
+
+
+def test_six_documents_are_enough_to_tell_two_topics_apart() -> None:
+    texts = {
+        "soup": "simmer onions and garlic in a pot of soup with salt and pepper",
+        "stew": "a stew of onions, pepper and salt simmers in the pot",
+        "bread": "salt, flour and water make bread in a hot oven",
+        "yacht": "the yacht sails past the harbour, wind in the mast",
+        "ferry": "a ferry leaves the harbour in wind and waves",
+        "storm": "wind and waves break the mast of a boat in the storm",
+    }
+    engine = SearchEngine.from_texts(texts.values(), ids=texts, n_bits=32)
+    codes = engine.codes(list(texts))
+    distances = hamming(codes, codes)
+    same_topic = [distances[a, b] for a in range(6) for b in range(a) if a // 3 == b // 3]
+    other_topic = [distances[a, b] for a in range(6) for b in range(a) if a // 3 != b // 3]
+    assert max(same_topic) < min(other_topic)

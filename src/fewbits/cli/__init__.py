@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fewbits import __version__
-from fewbits.cli import benching, changing, measuring, searching, serving
+from fewbits.cli import benching, changing, exporting, measuring, searching, serving
 from fewbits.cli.output import print_error
 from fewbits.errors import FewbitsError
 
@@ -33,6 +33,8 @@ for command in (
     searching.encode,
     serving.serve,
     changing.info,
+    exporting.card,
+    exporting.export,
     measuring.data,
     measuring.evaluate,
     measuring.tune,

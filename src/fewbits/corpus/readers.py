@@ -247,7 +247,7 @@ def _pick(record: Record, name: str, where: str) -> Any:
         raise DataError(
             f"{where} has no field {name!r}",
             allowed=", ".join(map(repr, record)) or "no field at all",
-            hint="Choose the fields by name: text=..., id=..., label=...",
+            hint="Choose the fields by name: --text, --id, --label (in Python text=, id=, label=).",
         )
     return record[name]
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,15 @@ from fewbits.errors import DataError
 from fewbits.files import read_arrays, read_json, write_arrays, write_json
 
 Self = TypeVar("Self", bound="Hasher")
+
+
+@dataclass(frozen=True)
+class Layers:
+    """An encoder as other tools can run it: a bit is 1 where the last layer gives 0 or more."""
+
+    tables: list[tuple[NDArray[np.float32], NDArray[np.float32]]]  # weights (inputs, outputs) and bias of each layer
+    activation: Literal["relu", "sigmoid"] = "relu"  # between two layers
+    zero_is_one: bool = True  # else a bit is 1 above 0 only
 
 
 class Hasher(TransformerMixin, BaseEstimator, ABC):
@@ -68,6 +78,10 @@ class Hasher(TransformerMixin, BaseEstimator, ABC):
 
     def bit_words(self) -> NDArray[np.float32] | None:
         """What each bit says about each feature, (features, n_bits), where the method knows."""
+        return None
+
+    def layers(self) -> Layers | None:
+        """The encoder as layers of weights, where it has such a form."""
         return None
 
     def _margins(self, X: Any) -> NDArray[np.float32]:
@@ -131,6 +145,11 @@ class LinearHasher(Hasher):
     def bit_words(self) -> NDArray[np.float32] | None:
         """What each bit says about each feature: its hyperplane's weight."""
         return self.weights_
+
+    def layers(self) -> Layers | None:
+        """One layer: the hyperplanes."""
+        check_is_fitted(self)
+        return Layers([(self.weights_, -self.offsets_)])
 
     def _encode(self, X: Any) -> Bits:
         return (self._margins(X) >= 0).astype(np.uint8)

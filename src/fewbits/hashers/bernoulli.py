@@ -47,7 +47,7 @@ class BernoulliVAE(NeuralHasher):
         Probability gamma of a 1 under the prior, for all bits or for each.
     n_neighbours : int or None, default=None
         Of how many neighbours the words are explained; 0 for none, None for a hundredth of the documents, but between
-        10 and 100, or 30 with fewer than 2,000 words.
+        10 and 100, or 30 with fewer than 2,000 words, and at most a quarter of the documents.
     neighbour_weight : float, default=0.9
         Share of the neighbours' words beside the document's own.
     neighbour_dimensions : int, default=128

@@ -16,12 +16,13 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from fewbits.checks import check_whole_number
 from fewbits.codes import Bits
 from fewbits.errors import DataError, MissingExtraError, ParameterError
 from fewbits.features.neighbours import latent_neighbours, neighbours_of_each
-from fewbits.hashers.base import Hasher, row_by_row
+from fewbits.hashers.base import Hasher, Layers, row_by_row
 
 if TYPE_CHECKING:
     from fewbits.learning.batches import Batches
@@ -93,6 +94,11 @@ class NeuralHasher(Hasher):
         """What each bit says about each word: by how much it raises the decoder's logit."""
         # a decoder may start from a hidden layer instead of the bits
         return self.decoder_embeddings_ if self.decoder_embeddings_.shape[1] == self.n_bits else None
+
+    def layers(self) -> Layers | None:
+        """The encoder's layers."""
+        check_is_fitted(self)
+        return Layers(self.encoder_layers_)
 
     def _encode(self, X: Any) -> Bits:
         return (self._logits(X) >= 0).astype(np.uint8)  # p >= 1/2
@@ -275,8 +281,11 @@ def usual_hidden(hidden: Sequence[int] | None, n_features: int) -> tuple[int, ..
 
 
 def usual_neighbours(X: Any) -> int:
-    """How many neighbours say what a document is about: a topic of a small corpus has few documents."""
-    return min(30 if has_few_words(X) else 100, max(10, X.shape[0] // 100))
+    """How many neighbours say what a document is about: a topic of a small corpus has few documents.
+
+    Never more than a quarter of all: were all others its neighbours, a bit would stand for the words it has not.
+    """
+    return min(30 if has_few_words(X) else 100, max(10, X.shape[0] // 100), X.shape[0] // 4)
 
 
 def need_torch() -> None:

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit
+from sklearn.utils.validation import check_is_fitted
 
 from fewbits.checks import check_whole_number
-from fewbits.hashers.base import sample_rows
+from fewbits.hashers.base import Layers, sample_rows
 from fewbits.hashers.bernoulli import as_range
 from fewbits.hashers.neural import NeuralHasher, need_torch
 
@@ -138,6 +139,11 @@ class StackedRBM(NeuralHasher):
         weights, bias = self.encoder_layers_[0]
         self.encoder_layers_[0] = weights * np.float32(self.document_scale), bias  # rows come unscaled from now on
         super()._look_at_bits(X / np.float32(self.document_scale))
+
+    def layers(self) -> Layers | None:
+        """The machines, one on another."""
+        check_is_fitted(self)
+        return Layers(self.encoder_layers_, activation="sigmoid")
 
     @staticmethod
     def _activation(values: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from fewbits.codes import Bits
 from fewbits.errors import ParameterError
+from fewbits.hashers.base import Layers
 from fewbits.hashers.bernoulli import as_range
 from fewbits.hashers.neural import NeuralHasher, held_out_rows, mean_row, need_torch
 from fewbits.hashers.similarity import known_labels
@@ -159,6 +161,12 @@ class VDSH(NeuralHasher):
         self.encoder_layers_[-1] = np.ascontiguousarray(weights[:, : self.n_bits]), bias[: self.n_bits].copy()
         self.offsets_ = np.median(self._logits(X), axis=0).astype(np.float32)
         super()._look_at_bits(X)
+
+    def layers(self) -> Layers | None:
+        """The encoder's layers, less the medians."""
+        check_is_fitted(self)
+        *earlier, (weights, bias) = self.encoder_layers_
+        return Layers([*earlier, (weights, bias - self.offsets_)], zero_is_one=False)
 
     def _encode(self, X: Any) -> Bits:
         return (self._logits(X) > self.offsets_).astype(np.uint8)

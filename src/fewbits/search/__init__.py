@@ -1,5 +1,6 @@
 """The search engine: a model with its documents, searched, changed, explained."""
 
+from fewbits.search.coded import CodedDocuments
 from fewbits.search.drift import Drift
 from fewbits.search.engine import DuplicateGroup, Hit, SearchEngine
 from fewbits.search.examples import BitExamples
@@ -9,6 +10,7 @@ from fewbits.search.filters import Condition
 __all__ = [
     "BitExamples",
     "BitMeaning",
+    "CodedDocuments",
     "Condition",
     "DecidingWord",
     "Drift",

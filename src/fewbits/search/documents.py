@@ -105,6 +105,11 @@ class Reader:
         query = "SELECT label, count(*) AS number FROM labels GROUP BY label ORDER BY number DESC, label"
         return dict(self._connection.execute(query).fetchall())
 
+    def listed(self) -> Iterator[tuple[int, DocumentId, tuple[str, ...], bool]]:
+        """Position, id, labels, and whether it came since the codes were learnt, of all documents in order."""
+        rows = self._connection.execute("SELECT position, id, labels, is_new FROM documents ORDER BY position")
+        return ((position, id, tuple(json.loads(labels)), bool(is_new)) for position, id, labels, is_new in rows)
+
     def texts(self, *, are_new: bool, limit: int) -> list[str]:
         """The latest texts that were there when the codes were learnt, or that came since."""
         query = "SELECT text FROM documents WHERE is_new ORDER BY position DESC LIMIT ?"

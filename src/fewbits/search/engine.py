@@ -28,6 +28,7 @@ from fewbits.hashers.base import Hasher
 from fewbits.hashers.registry import OF_EMBEDDINGS, WITH_LABELS, WITHOUT_LABELS, find_method, make_hasher
 from fewbits.index import FlatIndex
 from fewbits.index.near import near_groups
+from fewbits.search.coded import CodedDocuments, read_coded
 from fewbits.search.database import Database
 from fewbits.search.documents import Positions, Reader, Writer
 from fewbits.search.drift import LOOKED_AT, measure_drift, unknown_share
@@ -376,6 +377,11 @@ class SearchEngine:
         """Packed codes of documents of the engine."""
         with self._view() as view:
             return view.index.codes([view.position(id) for id in ids])
+
+    def coded(self) -> CodedDocuments:
+        """Ids, labels and codes of all documents that have a code, of one state."""
+        with self._view() as view:
+            return read_coded(view.reader, view.model)
 
     def count(self) -> int:
         """All documents, those without a known word too."""

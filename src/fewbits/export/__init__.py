@@ -1,0 +1,16 @@
+"""What leaves the house: the encoder, the codes, and a card that tells what they are."""
+
+from fewbits.export.card import render_card
+from fewbits.export.codes import write_faiss, write_npy, write_parquet
+from fewbits.export.encoder import Parity, check_encoder, make_encoder, write_encoder
+
+__all__ = [
+    "Parity",
+    "check_encoder",
+    "make_encoder",
+    "render_card",
+    "write_encoder",
+    "write_faiss",
+    "write_npy",
+    "write_parquet",
+]
