@@ -156,17 +156,19 @@ def test_precision_on_ng20_agrees_with_random_tie_breaks(benchmark_set: Callable
 
 def test_twenty_thousand_queries_against_a_hundred_thousand_documents_stay_in_bounded_memory() -> None:
     script = """
-import resource, numpy as np
+import numpy as np
 from scipy import sparse
 from fewbits import precision_at_k
+from fewbits.benchmark.memory import forget_peak, peak_memory_mb
 generator = np.random.default_rng(0)
 def part(rows):
     labels = sparse.csr_array((np.ones(rows, np.uint8), (np.arange(rows), generator.integers(0, 40, rows))), (rows, 40))
     return generator.integers(0, 2, (rows, 32), dtype=np.uint8), labels
 queries, database = part(20_000), part(105_000)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+forget_peak()
+before = peak_memory_mb()
 value = precision_at_k(*queries, *database)
-print(value, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+print(value, peak_memory_mb() - before)
 """
     output = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
     value, megabytes = map(float, output.split())

@@ -118,15 +118,17 @@ def test_a_tall_table_of_many_words_is_never_made_dense(name: str) -> None:
     if getattr(make_hasher(name, 32), "hidden", None):
         parameters = {**parameters, "hidden": (20, 20)}  # what is measured is not the size of the networks
     script = f"""
-import resource, numpy as np
+import numpy as np
+from fewbits.benchmark.memory import forget_peak, peak_memory_mb
 from scipy import sparse
 from fewbits.hashers.registry import make_hasher
 import torch
 table = sparse.random_array((5_000, 50_000), density=0.001, rng=np.random.default_rng(0))
 rows = sparse.csr_array(table, dtype=np.float32)
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+forget_peak()
+before = peak_memory_mb()
 make_hasher("{name}", 32, 0, **{parameters}).fit(rows, np.arange(5_000) % 3).transform(rows)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+print(peak_memory_mb() - before)
 """
     output = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True).stdout
     assert float(output) < 500  # dense it would be 1,000 MB
