@@ -114,6 +114,10 @@ def test_every_bit_of_kernel_hashing_explains_more_of_the_similarity() -> None:
     hasher: Any = make_hasher("ksh", 8, 0).fit(rows, topic_of)
     assert (np.diff([0, *hasher.objective_]) > 0).all()
     assert hasher.objective_[-1] > 0.5
+    signs = hasher.transform(rows).astype(np.float64) * 2 - 1
+    wanted = 8 * np.where(np.equal.outer(topic_of, topic_of), 1, -1)
+    left = [wanted - signs[:, :bit] @ signs[:, :bit].T for bit in range(1, 9)]
+    assert np.allclose(hasher.objective_, [1 - (rest**2).sum() / (wanted**2).sum() for rest in left], atol=1e-6)
 
 
 def test_the_boltzmann_machines_reconstruct_better_epoch_by_epoch() -> None:

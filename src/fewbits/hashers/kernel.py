@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.linalg import eigh
 from sklearn.utils import check_random_state
 
@@ -86,8 +87,9 @@ class KernelSupervisedHashing(Hasher):
         self.bandwidth_ = squared_distances(everyone, self.anchors_).mean(keepdims=True).reshape(1) + np.float32(1e-12)
         kernel = self._kernel(X[chosen])  # (labelled, anchors)
         mean = self._kernel(everyone).mean(axis=0)
-        signs = similarity_signs(labels)
-        self.weights_, self.objective_ = _learn_bits(kernel - mean, signs, self.n_bits, self.n_steps)
+        self.weights_, self.objective_ = _learn_bits(
+            kernel - mean, _Rest(labels, self.n_bits), self.n_bits, self.n_steps
+        )
         self.offsets_ = (mean @ self.weights_).astype(np.float32)
 
     def _kernel(self, X: Any) -> NDArray[np.float32]:
@@ -97,12 +99,35 @@ class KernelSupervisedHashing(Hasher):
         return (row_by_row(self._kernel(X), self.weights_) >= self.offsets_).astype(np.uint8)
 
 
+class _Rest:
+    """R, what the bits so far leave of the wanted similarity, as products of thin matrices.
+
+    Documents with the same labels have the same similarities: a product with R takes a time that grows with the number
+    of documents, where R itself grows with its square.
+    """
+
+    def __init__(self, labels: Any, n_bits: int) -> None:
+        kinds, kind_of = np.unique(labels.toarray(), axis=0, return_inverse=True)
+        count = len(kind_of)
+        self._members = sparse.csr_array((np.ones(count, np.float32), (np.arange(count), kind_of.ravel())))
+        self._similarity = n_bits * similarity_signs(sparse.csr_array(kinds))  # (kinds, kinds)
+        self._bits = np.zeros((count, 0), dtype=np.float32)  # signs h of each, side by side
+        self.square = self.wanted = float(n_bits * count) ** 2  # |R|^2, now and at the start
+
+    def __matmul__(self, b: NDArray[np.float32]) -> NDArray[np.float32]:
+        similar: NDArray[np.float32] = self._members @ (self._similarity @ (self._members.T @ b))
+        return similar - self._bits @ (self._bits.T @ b)
+
+    def take(self, h: NDArray[np.float32]) -> None:
+        """Take away what a bit explains: |R - hh'|^2 = |R|^2 - 2 h'Rh + |h|^4."""
+        self.square += float(len(h)) ** 2 - 2 * float(h.astype(np.float64) @ (self @ h))
+        self._bits = np.column_stack([self._bits, h])
+
+
 def _learn_bits(
-    kernel: NDArray[np.float32], signs: NDArray[np.float32], n_bits: int, n_steps: int
+    kernel: NDArray[np.float32], rest: _Rest, n_bits: int, n_steps: int
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     """Weights (anchors, bits), and how much of the similarity the bits explain, bit by bit."""
-    rest = n_bits * signs  # R: what is still to be explained (labelled, labelled)
-    wanted = float((rest.astype(np.float64) ** 2).sum())
     exact = kernel.astype(np.float64)  # the smallest eigenvalues of the right-hand matrix are lost in 32 bits
     right = exact.T @ exact
     right += RIDGE * max(float(np.trace(right)) / len(right), 1e-12) * np.eye(len(right))
@@ -114,34 +139,32 @@ def _learn_bits(
         _, vectors = eigh((left + left.T).astype(np.float64) / 2, right, subset_by_index=[last, last])
         start = vectors[:, 0] * np.sqrt(len(kernel))
         weights[:, bit] = _climb(kernel, rest, start.astype(np.float32), n_steps)
-        h = _signs(kernel @ weights[:, bit])
-        rest -= np.outer(h, h)
-        explained[bit] = 1 - float((rest.astype(np.float64) ** 2).sum()) / wanted
+        rest.take(_signs(kernel @ weights[:, bit]))
+        explained[bit] = 1 - rest.square / rest.wanted
     return weights, explained
 
 
-def _climb(
-    kernel: NDArray[np.float32], rest: NDArray[np.float32], start: NDArray[np.float32], n_steps: int
-) -> NDArray[np.float32]:
+def _climb(kernel: NDArray[np.float32], rest: _Rest, start: NDArray[np.float32], n_steps: int) -> NDArray[np.float32]:
     """Raise b' R b, b = tanh(Ka / 2) the smooth signs, by Nesterov's steps with backtracking."""
 
-    def value_and_gradient(a: NDArray[np.float32]) -> tuple[float, NDArray[np.float32]]:
+    def value(a: NDArray[np.float32]) -> tuple[float, NDArray[np.float32], NDArray[np.float32]]:
         b = np.tanh(kernel @ a / 2)
         product = rest @ b
-        return float(b @ product), kernel.T @ (product * (1 - b * b))
+        return float(b @ product), b, product
 
     point, ahead, size, momentum = start, start, 1.0, 1.0
-    last, _ = value_and_gradient(start)
+    last, _, _ = value(start)
     for _ in range(n_steps):
-        value, gradient = value_and_gradient(ahead)
+        here, b, product = value(ahead)
+        gradient = kernel.T @ (product * (1 - b * b))
         steepness = float(gradient @ gradient)
         if not steepness:
             break
         size *= 2
         while True:
             tried = ahead + size * gradient
-            reached, _ = value_and_gradient(tried)
-            if reached >= value + size * steepness / 2 or size < 1e-20:
+            reached, _, _ = value(tried)
+            if reached >= here + size * steepness / 2 or size < 1e-20:
                 break
             size /= 2
         following = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
@@ -150,9 +173,8 @@ def _climb(
         if abs(reached - last) <= ENOUGH * abs(last):
             break
         last = reached
-    signs = _signs(kernel @ point), _signs(kernel @ start)
-    better = float(signs[0] @ rest @ signs[0]) >= float(signs[1] @ rest @ signs[1])
-    return point if better else start
+    climbed, began = _signs(kernel @ point), _signs(kernel @ start)
+    return point if float(climbed @ (rest @ climbed)) >= float(began @ (rest @ began)) else start
 
 
 def _signs(values: NDArray[np.float32]) -> NDArray[np.float32]:
