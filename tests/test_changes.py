@@ -165,3 +165,22 @@ def test_an_update_that_names_an_id_twice_far_apart_changes_nothing() -> None:
     with pytest.raises(DataError, match=f"the id '{documents[0].id}' is given twice"):
         engine.update(again)
     assert engine.document(documents[0].id) == documents[0]
+
+
+def test_rescoring_goes_by_the_present_words_of_learnt_updated_and_added_documents_alike(tmp_path: Path) -> None:
+    documents = tiny_documents(30)
+    in_memory = SearchEngine.from_documents(documents, n_bits=12, method="itq")
+    in_memory.save(tmp_path / "engine")
+    engine = SearchEngine.load(tmp_path / "engine")
+    for changing in (in_memory, engine):
+        changing.update([Document(documents[0].id, "garlic soup"), Document(documents[7].id, "wind and stars")])
+        changing.add([Document("fresh", "garlic and boat")])
+        changing.remove([documents[3].id])
+    engine.save(tmp_path / "again")
+    again = SearchEngine.load(tmp_path / "again")
+    for query in ("garlic soup", "boat", "stars"):
+        expected = in_memory.search(query, k=30, shortlist=30)
+        assert len({hit.score for hit in expected}) >= 3
+        assert engine.search(query, k=30, shortlist=30) == expected
+        assert again.search(query, k=30, shortlist=30) == expected
+    assert engine.search("garlic soup")[0].id == documents[0].id

@@ -73,7 +73,7 @@ def test_an_engine_saved_and_loaded_gives_the_same_hits(engine: SearchEngine, tm
 def test_a_folder_holds_json_arrays_and_sqlite_and_no_pickle(engine: SearchEngine, tmp_path: Path) -> None:
     engine.save(tmp_path / "engine")
     suffixes = {path.suffix for path in every_file(tmp_path / "engine")}
-    assert suffixes == {".json", ".safetensors", ".sqlite"}
+    assert suffixes == {".json", ".npy", ".safetensors", ".sqlite"}
 
 
 def test_documents_added_later_are_found_and_saved_without_learning_anew(engine: SearchEngine, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ the first ten, and the time of a query. The length of the shortlist is chosen on
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -104,7 +105,7 @@ def compare_known_items(
     measured = {which: _measure(exact, EXACT, None, which, items, None) for which, items in titles.items()}
     sample = np.sort(np.random.default_rng(0).choice(len(documents), min(learn_from, len(documents)), replace=False))
     watch(f"learning {n_bits} bits")
-    engine = _engine(vectorizer, rows, documents, sample, method, n_bits, checkpoint)
+    learnt = _engine(vectorizer, rows, documents, sample, method, n_bits, checkpoint)
     ways: list[tuple[str, str, int | None, str]] = [
         (CODES, "none", None, "reported"),
         (BITS, "bits", None, "reported"),
@@ -112,10 +113,13 @@ def compare_known_items(
         *((WORDS, "words", shortlist, "choosing") for shortlist in shortlists),
     ]
     results = list(measured.values())
-    for ranking, rescore, shortlist, which in ways:
-        watch(ranking)
-        find = _finder(engine, rescore, shortlist)
-        results.append(_measure(find, ranking, shortlist, which, titles[which], measured[which].share))
+    with tempfile.TemporaryDirectory(prefix="fewbits-known-items-") as place:
+        learnt.save(Path(place) / "engine")
+        engine = SearchEngine.load(Path(place) / "engine", verify=False)
+        for ranking, rescore, shortlist, which in ways:
+            watch(ranking)
+            find = _finder(engine, rescore, shortlist)
+            results.append(_measure(find, ranking, shortlist, which, titles[which], measured[which].share))
     return Comparison(name, method, n_bits, len(documents), len(sample), SHORTLIST, results, _load())
 
 

@@ -11,7 +11,6 @@ from fewbits.codes import Packed
 BLOCK = 1 << 16  # codes whose bits are held as floats at one time
 FOUR = 4
 CORNERS = ((np.arange(2**FOUR)[:, None] >> np.arange(FOUR)) & 1).astype(np.float32) * 2 - 1  # (16, 4): all of -1 and 1
-SPARE = 1000  # codes that are looked at beside twice as many as are asked for
 
 
 class FastScan:
@@ -31,12 +30,12 @@ class FastScan:
         for start in range(0, len(codes), BLOCK):
             self._index.add(_signs(codes[start : start + BLOCK]))
 
-    def candidates(self, query: Packed, weights: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], float]:
-        """Rows that are nearest or nearly so, in order, and a cost: all others cost as much or more."""
+    def candidates(self, query: Packed, weights: NDArray[np.float32], count: int) -> tuple[NDArray[np.int64], float]:
+        """So many rows that are nearest or nearly so, in order, and a cost: all others cost as much or more."""
         vector = _signs(query)
         vector[:, : len(weights)] *= weights
         vector[:, len(weights) :] = 0
-        products, rows = self._index.search(vector, min(2 * k + SPARE, self._index.ntotal))
+        products, rows = self._index.search(vector, min(count, self._index.ntotal))
         # A table's whole numbers are a 255th of the largest difference in any table apart.
         largest = 2 * np.abs(vector).reshape(self._parts, FOUR).sum(axis=1).max()
         error = self._parts * largest / 255

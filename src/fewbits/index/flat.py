@@ -23,6 +23,7 @@ from fewbits.index.weights import smallest, weighted_distances
 ENGINE = "flat"
 MANY_CODES = 20_000  # that many are worth a second form
 WORTH_A_COPY = 50  # scans that take as long as making it
+SPARE = 1000  # codes that a fast scan looks at beside twice as many as are asked for
 
 
 class FlatIndex(Index):
@@ -147,12 +148,14 @@ class FlatIndex(Index):
             if self._scans < WORTH_A_COPY:
                 return None
             self._fast = FastScan(self._codes.rows)
-        with _threads(1):
-            rows, others_cost = self._fast.candidates(query, weights, k)
-        costs = weighted_distances(query, self._codes.rows[rows], weights, self.n_bits)
-        chosen = smallest(costs, min(k, len(costs)))
-        is_sure = len(rows) == len(self) or costs[chosen[-1]] < others_cost
-        return (rows[chosen], costs[chosen]) if is_sure else None
+        for count in (2 * k + SPARE, 8 * (k + SPARE)):
+            with _threads(1):
+                rows, others_cost = self._fast.candidates(query, weights, count)
+            costs = weighted_distances(query, self._codes.rows[rows], weights, self.n_bits)
+            chosen = smallest(costs, min(k, len(costs)))
+            if len(rows) == len(self) or costs[chosen[-1]] < others_cost:
+                return rows[chosen], costs[chosen]
+        return None
 
     def _forget_copies(self) -> None:
         self._fast, self._scans = None, 0

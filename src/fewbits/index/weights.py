@@ -11,6 +11,7 @@ from fewbits.codes import Packed
 from fewbits.errors import DataError
 
 BLOCK = 1 << 16  # codes whose sums stay in the processor's cache
+BITS_OF_A_BYTE = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.float32)  # (256, 8)
 
 
 def weighted_distances(
@@ -48,7 +49,5 @@ def smallest(values: NDArray[Any], k: int) -> NDArray[np.int64]:
 
 def _sums(weights: NDArray[np.float32]) -> NDArray[np.float32]:
     """Sums of all 2**16 choices of 16 weights; the first weight belongs to the highest bit."""
-    sums = np.zeros(1, dtype=np.float32)
-    for weight in weights[::-1]:
-        sums = np.concatenate([sums, sums + weight])
-    return sums
+    high, low = (BITS_OF_A_BYTE @ part for part in weights.reshape(2, 8))
+    return np.add.outer(high, low).ravel()

@@ -64,7 +64,7 @@ class Database:
 
     @classmethod
     def open(cls, path: Path) -> Database:
-        """Open a file that :meth:`copy_to` wrote."""
+        """Open a file that :meth:`copied_to` wrote."""
         database = cls(path)
         with database.reading() as connection:
             try:
@@ -102,8 +102,9 @@ class Database:
             connection.execute("PRAGMA query_only = ON")
             self._idle.append((connection, stamp))
 
-    def copy_to(self, path: Path) -> None:
-        """Write the present state into a new file."""
+    @contextmanager
+    def copied_to(self, path: Path) -> Iterator[sqlite3.Connection]:
+        """Write the present state into a new file, and look at it there until the block ends."""
         target = sqlite3.connect(path)
         with self.reading() as connection:
             connection.backup(target)
@@ -112,6 +113,7 @@ class Database:
             "UPDATE state SET value = (SELECT value FROM state WHERE name = 'version') WHERE name = 'oldest'"
         )
         target.commit()
+        yield target
         target.execute("PRAGMA journal_mode = WAL")
         target.close()
 

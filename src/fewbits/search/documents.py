@@ -24,6 +24,7 @@ Positions = NDArray[np.int64]
 WORD = np.dtype([("column", "<u4"), ("weight", "<f4")])  # a word of a document, as it lies on the disk
 REMEMBERED_CHANGES = 100_000  # a reader that missed more reads all codes again
 COLUMNS = "id, labels, metadata, text"
+LEARNT_WORDS = "FROM words JOIN documents USING (position) WHERE NOT is_new"
 
 
 @dataclass(frozen=True)
@@ -143,6 +144,20 @@ class Reader:
         rows = [found[position] for position in positions.tolist()]
         counts = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)) // WORD.itemsize
         return np.frombuffer(b"".join(rows), dtype=WORD), counts
+
+    def new_positions(self) -> Positions:
+        """Positions of documents that were added or updated since the codes were learnt."""
+        return _integers(self._connection.execute("SELECT position FROM documents WHERE is_new"))
+
+    def extent_of_learnt_words(self) -> tuple[int, int]:
+        """The last position of :meth:`learnt_words`, and how many words there are."""
+        query = f"SELECT max(position), sum(length(words)) {LEARNT_WORDS}"
+        last, length = self._connection.execute(query).fetchone()
+        return last or 0, (length or 0) // WORD.itemsize
+
+    def learnt_words(self) -> Iterator[tuple[int, bytes]]:
+        """Positions and words of the documents that the codes were learnt from, in order."""
+        return iter(self._connection.execute(f"SELECT position, words {LEARNT_WORDS} ORDER BY position"))
 
     def check(self) -> None:
         """Read everything and compare it with its checksums."""

@@ -35,9 +35,10 @@ from fewbits.search.drift import LOOKED_AT, measure_drift, unknown_share
 from fewbits.search.examples import BitExamples, examples
 from fewbits.search.explanation import BitMeaning, Explanation, explain, name_bits
 from fewbits.search.filters import Condition
-from fewbits.search.memory import CodesInMemory
+from fewbits.search.memory import CodesInMemory, Held
 from fewbits.search.model import Model, has_content, says_nothing
 from fewbits.search.ranking import Ranked, check_rescoring, rank, rank_many
+from fewbits.search.word_rows import LearntWords, StoredWords
 
 FORMAT = "fewbits engine"
 FORMAT_VERSION = 2
@@ -72,8 +73,11 @@ class DuplicateGroup:
 class Opened:
     """A model with its documents: what a folder holds between two saves."""
 
-    def __init__(self, model: Model, database: Database, state: object = None) -> None:
+    def __init__(
+        self, model: Model, database: Database, learnt_words: LearntWords | None = None, state: object = None
+    ) -> None:
         self.model = model
+        self.learnt_words = learnt_words
         self.database = database
         self.state = state  # of the folder, when it was opened
         self.codes = CodesInMemory(model.hasher.n_bits)
@@ -85,8 +89,18 @@ class View:
     """One state of an engine, the same until the block that holds it ends."""
 
     opened: Opened
-    index: FlatIndex
+    held: Held
     reader: Reader
+
+    @property
+    def index(self) -> FlatIndex:
+        """All codes."""
+        return self.held.index
+
+    @property
+    def words(self) -> StoredWords:
+        """The words of all documents."""
+        return StoredWords(self.reader, self.opened.learnt_words, self.held.new)
 
     @property
     def model(self) -> Model:
@@ -311,7 +325,9 @@ class SearchEngine:
 
         def write(generation: Path) -> None:
             opened.model.write(generation)
-            opened.database.copy_to(generation / DOCUMENTS)
+            with opened.database.copied_to(generation / DOCUMENTS) as copy:
+                if opened.model.takes_text:
+                    LearntWords.write(generation, Reader(copy))
 
         save_folder(Path(folder), FORMAT, FORMAT_VERSION, write, living=[DOCUMENTS])
 
@@ -432,7 +448,7 @@ class SearchEngine:
             row = view.model.query_row(query)
             wanted = _check_hits(k, len(view.index))
             found = rank(
-                view.reader,
+                view.words,
                 view.index,
                 view.model,
                 row,
@@ -461,7 +477,7 @@ class SearchEngine:
             rows = model.rows(queries)
             known = np.flatnonzero(has_content(rows))
             found = rank_many(
-                view.reader,
+                view.words,
                 view.index,
                 model,
                 rows[known],
@@ -515,7 +531,7 @@ class SearchEngine:
                     raise ParameterError("embeddings are not kept", allowed="rescore none", got=repr(rescore))
                 [document] = view.reader.get([position])
                 found = rank(
-                    view.reader,
+                    view.words,
                     view.index,
                     view.model,
                     view.model.query_row(document.text),
@@ -626,8 +642,8 @@ class SearchEngine:
             if self._folder is None or state_of(self._folder) == opened.state:
                 raise
             return None  # replaced by another, and removed, since we looked
-        index = opened.codes.at(reader)
-        return None if index is None else View(opened, index, reader)
+        held = opened.codes.at(reader)
+        return None if held is None else View(opened, held, reader)
 
     @contextmanager
     def _writer(self) -> Iterator[tuple[Model, Writer]]:
@@ -682,7 +698,7 @@ def _open(folder: Path, *, verify: bool) -> Opened:
         if verify:
             with database.reading() as connection:
                 Reader(connection).check()
-        return Opened(Model.read(generation), database, state)
+        return Opened(Model.read(generation), database, LearntWords.read(generation), state)
 
     return load_folder(folder, FORMAT, FORMAT_VERSION, read, verify=verify, oldest=FORMAT_VERSION)
 

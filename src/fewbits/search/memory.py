@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 
 import numpy as np
 
 from fewbits.index import FlatIndex
-from fewbits.search.documents import Reader
+from fewbits.search.documents import Positions, Reader
+
+
+@dataclass(frozen=True)
+class Held:
+    """What is in memory of one state."""
+
+    version: int
+    index: FlatIndex
+    new: Positions  # documents that were added or updated since the codes were learnt
 
 
 class CodesInMemory:
@@ -19,25 +29,25 @@ class CodesInMemory:
     def __init__(self, n_bits: int) -> None:
         self._n_bits = n_bits
         self._lock = threading.Lock()
-        self._held: tuple[int, FlatIndex] | None = None
+        self._held: Held | None = None
 
-    def at(self, reader: Reader) -> FlatIndex | None:
-        """The index of the state that a reader sees; None where memory is ahead of it, and it must look again."""
+    def at(self, reader: Reader) -> Held | None:
+        """The state that a reader sees; None where memory is ahead of it, and it must look again."""
         version = reader.version()
         held = self._held
-        if held is None or held[0] < version:
+        if held is None or held.version < version:
             with self._lock:
                 held = self._held
-                if held is None or held[0] < version:
-                    held = self._held = version, self._read(reader, held)
-        return held[1] if held[0] == version else None
+                if held is None or held.version < version:
+                    held = self._held = Held(version, self._read(reader, held), reader.new_positions())
+        return held if held.version == version else None
 
-    def _read(self, reader: Reader, held: tuple[int, FlatIndex] | None) -> FlatIndex:
-        changes = None if held is None else reader.changes_since(held[0], self._n_bits)
+    def _read(self, reader: Reader, held: Held | None) -> FlatIndex:
+        changes = None if held is None else reader.changes_since(held.version, self._n_bits)
         if held is None or changes is None:
             positions, codes = reader.codes(self._n_bits)
         else:
-            positions, codes = held[1].arrays()
+            positions, codes = held.index.arrays()
             kept = ~np.isin(positions, changes.gone)
             codes = np.concatenate([codes[kept], changes.codes])
             positions = np.concatenate([positions[kept], changes.fresh])

@@ -12,8 +12,9 @@ from fewbits.checks import check_whole_number
 from fewbits.codes import pack
 from fewbits.errors import ParameterError
 from fewbits.index import FlatIndex, Neighbours
-from fewbits.search.documents import Positions, Reader
+from fewbits.search.documents import Positions
 from fewbits.search.model import Model
+from fewbits.search.word_rows import StoredWords
 
 Rescoring = Literal["none", "bits", "words"]
 SHORTLIST = 3_000  # documents whose words are looked at; docs/known-items.md shows why
@@ -50,7 +51,7 @@ def check_rescoring(wanted: str | None, usual: Rescoring, model: Model) -> Resco
 
 
 def rank(
-    reader: Reader,
+    words: StoredWords,
     index: FlatIndex,
     model: Model,
     row: Any,
@@ -69,11 +70,11 @@ def rank(
         return _by_certainty(index, code, model, row, k, among)
     length = SHORTLIST if shortlist is None else check_whole_number("shortlist", shortlist, 1)
     candidates = _by_certainty(index, code, model, row, min(max(k, length), len(index)), among)
-    return _by_words(reader, row, candidates).first(k)
+    return _by_words(words, row, candidates).first(k)
 
 
 def rank_many(
-    reader: Reader,
+    words: StoredWords,
     index: FlatIndex,
     model: Model,
     rows: Any,
@@ -88,7 +89,7 @@ def rank_many(
         answers = index.search(pack(model.hasher.transform(rows)), k, among=among) if rows.shape[0] else []
         return [Ranked.by_distance(answer, index.n_bits) for answer in answers]
     return [
-        rank(reader, index, model, rows[[place]], k, rescore=rescore, shortlist=shortlist, among=among)
+        rank(words, index, model, rows[[place]], k, rescore=rescore, shortlist=shortlist, among=among)
         for place in range(rows.shape[0])
     ]
 
@@ -101,15 +102,16 @@ def _by_certainty(index: FlatIndex, code: Any, model: Model, row: Any, k: int, a
     return Ranked(answer.ids, answer.distances, 1 - answer.costs / max(float(certainty.sum()), 1e-9))
 
 
-def _by_words(reader: Reader, row: Any, candidates: Ranked) -> Ranked:
+def _by_words(words: StoredWords, row: Any, candidates: Ranked) -> Ranked:
     """By the cosine of tf-idf rows; documents that share no word with the query keep their order, after the others."""
     if not len(candidates.positions):
         return candidates
     query = np.zeros(row.shape[1], dtype=np.float32)
     query[row.indices] = row.data
-    words, counts = reader.words(candidates.positions)
-    products = query[words["column"]] * words["weight"]
-    owners = np.repeat(np.arange(len(counts)), counts)
-    cosines = np.bincount(owners, weights=products, minlength=len(counts)).astype(np.float32)
+    cosines = np.zeros(len(candidates.positions), dtype=np.float32)
+    for places, found, counts in words.parts(candidates.positions):
+        products = query[found["column"]] * found["weight"]
+        owners = np.repeat(np.arange(len(counts)), counts)
+        cosines[places] = np.bincount(owners, weights=products, minlength=len(counts))
     order = np.argsort(-cosines, kind="stable")
     return Ranked(candidates.positions[order], candidates.distances[order], cosines[order])
