@@ -137,17 +137,22 @@ class FlatIndex(Index):
         distances = np.bitwise_count(self._codes.rows[chosen] ^ query).sum(axis=1, dtype=np.int32)
         return Neighbours(self._answer(chosen, distances).ids, distances, costs)
 
+    def expect_weighted(self) -> None:
+        """Make now, where there are many codes, what else is made when :meth:`weighted` has been called often."""
+        if self._fast is None and len(self) >= MANY_CODES:
+            self._fast = FastScan(self._codes.rows)
+
     def _found_fast(
         self, query: Packed, weights: NDArray[np.float32], k: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]] | None:
         """Rows and costs of the k nearest, where a fast scan is worth it and is sure of them."""
         if len(self) < MANY_CODES or len(weights) != self.n_bits:
             return None
-        if self._fast is None:
-            self._scans += 1
-            if self._scans < WORTH_A_COPY:
-                return None
-            self._fast = FastScan(self._codes.rows)
+        self._scans += 1
+        if self._fast is None and self._scans < WORTH_A_COPY:
+            return None
+        self.expect_weighted()
+        assert self._fast is not None
         for count in (2 * k + SPARE, 8 * (k + SPARE)):
             with _threads(1):
                 rows, others_cost = self._fast.candidates(query, weights, count)

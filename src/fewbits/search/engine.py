@@ -553,6 +553,13 @@ class SearchEngine:
             check_whole_number("bit", bit, 0, view.index.n_bits - 1)
             return examples(view.model, view.meanings()[bit], view.index, view.reader, k)
 
+    def warm_up(self) -> None:
+        """Do now what the first of many searches would wait for."""
+        with self._view() as view:
+            view.index.expect_weighted()
+            if view.model.takes_text and len(view.index):
+                view.meanings()
+
     def labels(self) -> dict[str, int]:
         """How many documents have each label, most first."""
         with self._view() as view:

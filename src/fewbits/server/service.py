@@ -31,9 +31,7 @@ class Service:
     def warm_up(self) -> None:
         """Read the codes and name the bits, so that the first request does not wait for it."""
         self.metrics.documents.set(self.engine.count())
-        len(self.engine)
-        if self.takes_text and self.engine.count():
-            self.engine.bits()
+        self.engine.warm_up()
         self.is_ready = True
 
     @property
