@@ -321,3 +321,31 @@ def test_six_documents_are_enough_to_tell_two_topics_apart() -> None:
     same_topic = [distances[a, b] for a in range(6) for b in range(a) if a // 3 == b // 3]
     other_topic = [distances[a, b] for a in range(6) for b in range(a) if a // 3 != b // 3]
     assert max(same_topic) < min(other_topic)
+
+
+def test_a_large_corpus_is_learnt_from_a_sample_and_all_of_it_is_found(documents: list[Document]) -> None:
+    engine = SearchEngine.from_documents(documents, n_bits=16, method="itq", learn_from=30)
+    info = engine.info()
+    assert (info["documents"], info["documents_learnt_from"]) == (60, 30)
+    for document in documents:
+        assert document.id in [hit.id for hit in engine.search(document.text, k=20)]
+    alone = SearchEngine.from_documents(documents, n_bits=16, method="itq", learn_from=None)
+    assert alone.info()["documents_learnt_from"] == 60
+    assert not np.array_equal(alone.encode(["boat and harbour"]), engine.encode(["boat and harbour"]))
+
+
+def test_labels_that_few_documents_have_are_not_lost_in_the_sample() -> None:
+    topics = {"sea": "boat mast harbour anchor wind", "soup": "garlic onion pepper soup kitchen"}
+    texts = [f"{text} number{number}" for number in range(100) for text in topics.values()]
+    labels = [name if number < 5 else None for number in range(100) for name in topics]
+    engine = SearchEngine.from_texts(texts, labels=labels, n_bits=16, learn_from=20)  # by chance one would be labelled
+    assert engine.facts["method"] == "pairwise"
+    assert engine.facts["documents_learnt_from"] == 20
+    nearest = engine.search("wind", k=50, rescore="none")
+    assert all("boat" in hit.text for hit in nearest)
+
+
+@pytest.mark.parametrize("learn_from", [0, 1, -5, 2.5])
+def test_learning_from_too_few_documents_is_refused(documents: list[Document], learn_from: Any) -> None:
+    with pytest.raises(ParameterError, match="learn_from"):
+        SearchEngine.from_documents(documents, learn_from=learn_from)

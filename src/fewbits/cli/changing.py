@@ -27,7 +27,7 @@ from fewbits.cli.output import err, out, print_json, watch
 from fewbits.corpus import Document, read_documents
 from fewbits.features import TextVectorizer
 from fewbits.features.dense import load_embeddings
-from fewbits.search import SearchEngine
+from fewbits.search import LEARN_FROM, SearchEngine
 
 
 def fit(
@@ -49,6 +49,9 @@ def fit(
     token_pattern: Annotated[
         str | None, typer.Option(help="Regular expression of a word. [default: letters a-z]")
     ] = None,
+    learn_from: Annotated[
+        int, typer.Option(help="Documents to learn from at most, a random choice; all are encoded.", min=2)
+    ] = LEARN_FROM,
     random_state: Annotated[int, typer.Option("--random-state", "--seed", help="Seed.", min=0, max=2**32 - 1)] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -59,7 +62,12 @@ def fit(
     start = time.perf_counter()
     SearchEngine.check_folder(output)  # before any long work
     documents = _read(source, text, id, label, label_separator, metadata, encoding)
-    options: dict[str, Any] = {"n_bits": n_bits, "method": method, "random_state": random_state}
+    options: dict[str, Any] = {
+        "n_bits": n_bits,
+        "method": method,
+        "learn_from": learn_from,
+        "random_state": random_state,
+    }
     if embeddings is None:
         vectorizer = TextVectorizer(max_features=max_features, token_pattern=token_pattern)
         engine = SearchEngine.from_documents(documents, vectorizer=vectorizer, verbose=err.is_terminal, **options)
@@ -71,7 +79,8 @@ def fit(
         return print_json(facts)
     return _say(
         f"Learnt {facts['bits']} bits ({facts['bytes_per_document']} bytes) for each of"
-        f" {facts['documents']:,} documents in {facts['seconds']} s (method {facts['method']}). Saved in {output}."
+        f" {facts['documents']:,} documents in {facts['seconds']} s (method {facts['method']}{_sampled(facts)})."
+        f" Saved in {output}."
     )
 
 
@@ -184,6 +193,11 @@ def _report(done: str, count: int, engine: SearchEngine, *, as_json: bool) -> No
         return print_json(facts)
     noun = "document" if count == 1 else "documents"
     return _say(f"{done.capitalize()} {count:,} {noun}; there are {facts['documents']:,} now.")
+
+
+def _sampled(facts: dict[str, Any]) -> str:
+    learnt_from = facts["documents_learnt_from"]
+    return f", learnt from {learnt_from:,} of them" if learnt_from < facts["documents"] else ""
 
 
 def _say(text: str) -> None:

@@ -31,7 +31,7 @@ def read_coded(reader: Reader, model: Model) -> CodedDocuments:
     found = [rows[position] for position in positions.tolist()]
     old = [position for position, (_, _, is_new) in rows.items() if not is_new]
     # An updated document keeps its place, and something like it was learnt from: what was added stands behind.
-    last = max(int(model.facts["documents_learnt_from"]), max(old, default=0))
+    last = max(model.documents_when_learnt, max(old, default=0))
     return CodedDocuments(
         n_bits=model.hasher.n_bits,
         ids=[id for id, _, _ in found],

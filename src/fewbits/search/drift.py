@@ -41,7 +41,7 @@ def measure_drift(reader: Reader, model: Model) -> Drift:
     unknown = None
     if before is not None and count:
         unknown = round(unknown_share(model, reader.texts(are_new=True, limit=LOOKED_AT)), 4)
-    advice, retrain = _advise(count, int(model.facts["documents_learnt_from"]), before, unknown, shift - chance)
+    advice, retrain = _advise(count, model.documents_when_learnt, before, unknown, shift - chance)
     return Drift(count, before, unknown, round(shift, 4), round(chance, 4), retrain, advice)
 
 
@@ -50,7 +50,7 @@ def unknown_share(model: Model, texts: list[str]) -> float:
     return float(model.features.unknown_share(texts)) if model.takes_text else 0.0
 
 
-def _advise(count: int, learnt_from: int, before: float | None, now: float | None, moved: float) -> tuple[str, bool]:
+def _advise(count: int, there: int, before: float | None, now: float | None, moved: float) -> tuple[str, bool]:
     if not count:
         return "Nothing was added since the codes were learnt.", False
     if count < FEWEST:
@@ -60,8 +60,8 @@ def _advise(count: int, learnt_from: int, before: float | None, now: float | Non
         reasons.append(f"{now:.0%} of the words of new documents are unknown, against {before:.0%} in training")
     if moved > MORE_SHIFT:
         reasons.append(f"a bit's share of ones has moved by {moved:.2f} on average beyond chance")
-    if count > learnt_from:
-        reasons.append("more documents are new than were learnt from")
+    if count > there:
+        reasons.append("more documents are new than were there when the codes were learnt")
     if reasons:
         return f"Learning anew is worth it (fewbits fit): {'; '.join(reasons)}.", True
     return "New documents are like those that were learnt from: no need to learn anew.", False

@@ -2,64 +2,54 @@
 
 from __future__ import annotations
 
-import datetime
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
-from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
+from numpy.typing import ArrayLike
 
 from fewbits.checks import check_whole_number
-from fewbits.codes import Packed, check_n_bits, n_bytes, unpack
+from fewbits.codes import Packed, n_bytes
 from fewbits.corpus.document import Document, DocumentId
-from fewbits.corpus.labels import label_table
 from fewbits.errors import BrokenFolderError, DataError, ParameterError
 from fewbits.features import Embeddings, TextVectorizer
 from fewbits.files import check_replaceable, load_folder, one_writer, save_folder, state_of
 from fewbits.hashers.base import Hasher
-from fewbits.hashers.registry import OF_EMBEDDINGS, WITH_LABELS, WITHOUT_LABELS, find_method, make_hasher
-from fewbits.index import FlatIndex
+from fewbits.hashers.registry import find_method
 from fewbits.index.near import near_groups
 from fewbits.search.coded import CodedDocuments, read_coded
 from fewbits.search.database import Database
-from fewbits.search.documents import Positions, Reader, Writer
-from fewbits.search.drift import LOOKED_AT, measure_drift, unknown_share
+from fewbits.search.documents import Reader, Writer
+from fewbits.search.drift import measure_drift
 from fewbits.search.examples import BitExamples, examples
-from fewbits.search.explanation import BitMeaning, Explanation, explain, name_bits
+from fewbits.search.explanation import BitMeaning, Explanation, explain
 from fewbits.search.filters import Condition
-from fewbits.search.memory import CodesInMemory, Held
+from fewbits.search.making import (
+    Wishes,
+    blocks,
+    check_same_number,
+    documents_of,
+    learn_from_embeddings,
+    learn_from_texts,
+    put_together,
+    store_codes,
+)
 from fewbits.search.model import Model, has_content, says_nothing
 from fewbits.search.ranking import Ranked, check_rescoring, rank, rank_many
-from fewbits.search.word_rows import LearntWords, StoredWords
+from fewbits.search.view import Hit, Opened, View
+from fewbits.search.word_rows import LearntWords
 
 FORMAT = "fewbits engine"
 FORMAT_VERSION = 2
 DOCUMENTS = "documents.sqlite"
 DEFAULT_HITS = 10
-BLOCK = 4096  # documents that are encoded and stored at one time
+LEARN_FROM = 50_000  # documents are enough to learn from
 TURN = 10.0  # seconds that a change waits for the one before it
-
-_MISSING = object()
-
-
-@dataclass(frozen=True)
-class Hit:
-    """A document that was found, how many bits of its code differ from the query's, and its score: higher is nearer."""
-
-    id: DocumentId
-    distance: int
-    score: float
-    text: str
-    labels: tuple[str, ...]
-    metadata: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -68,92 +58,6 @@ class DuplicateGroup:
 
     representative: DocumentId
     others: tuple[DocumentId, ...]
-
-
-class Opened:
-    """A model with its documents: what a folder holds between two saves."""
-
-    def __init__(
-        self, model: Model, database: Database, learnt_words: LearntWords | None = None, state: object = None
-    ) -> None:
-        self.model = model
-        self.learnt_words = learnt_words
-        self.database = database
-        self.state = state  # of the folder, when it was opened
-        self.codes = CodesInMemory(model.hasher.n_bits)
-        self.meanings: list[BitMeaning] | None = None
-
-
-@dataclass(frozen=True)
-class View:
-    """One state of an engine, the same until the block that holds it ends."""
-
-    opened: Opened
-    held: Held
-    reader: Reader
-
-    @property
-    def index(self) -> FlatIndex:
-        """All codes."""
-        return self.held.index
-
-    @property
-    def words(self) -> StoredWords:
-        """The words of all documents."""
-        return StoredWords(self.reader, self.opened.learnt_words, self.held.new)
-
-    @property
-    def model(self) -> Model:
-        """What was learnt."""
-        return self.opened.model
-
-    def meanings(self) -> list[BitMeaning]:
-        """What each bit is about, which does not change with the documents."""
-        if self.opened.meanings is None:
-            self.opened.meanings = name_bits(self.model, self.reader)
-        return self.opened.meanings
-
-    def allowed(
-        self, labels: Sequence[str], where: Sequence[str | Condition], among: Sequence[DocumentId] | None
-    ) -> Positions | None:
-        """Positions of documents that pass all filters and have a code; None where there is no filter."""
-        if isinstance(labels, str) or isinstance(where, str):
-            raise ParameterError(
-                "labels and conditions are lists", got=repr(labels or where), hint="Put it into a list."
-            )
-        chosen: Positions | None = None
-        if labels or where:
-            conditions = [one if isinstance(one, Condition) else Condition.parse(one) for one in where]
-            chosen = self.reader.matching(labels, conditions)
-        if among is not None:
-            named = np.array(self.reader.positions(list(among)), dtype=np.int64)
-            chosen = named if chosen is None else np.intersect1d(chosen, named)
-        return None if chosen is None else chosen[np.isin(chosen, self.index.arrays()[0])]
-
-    def hits(self, found: Ranked) -> list[Hit]:
-        """Documents of an answer."""
-        return self.hits_of_many([found])[0]
-
-    def hits_of_many(self, answers: Sequence[Ranked]) -> list[list[Hit]]:
-        """Documents of many answers, each read once."""
-        wanted = sorted({position for found in answers for position in found.positions.tolist()})
-        documents = dict(zip(wanted, self.reader.get(wanted), strict=True))
-        return [
-            [
-                _hit(documents[position], distance, score)
-                for position, distance, score in zip(
-                    found.positions.tolist(), found.distances.tolist(), found.scores.tolist(), strict=True
-                )
-            ]
-            for found in answers
-        ]
-
-    def position(self, id: DocumentId) -> int:
-        """Position of a document that has a code."""
-        [position] = self.reader.positions([id])
-        if position not in self.index:
-            raise DataError(f"the document {id!r} has no word that this engine knows", hint="Search by a text instead.")
-        return position
 
 
 class SearchEngine:
@@ -183,20 +87,20 @@ class SearchEngine:
         n_bits: int = 64,
         method: str | None = None,
         vectorizer: TextVectorizer | None = None,
+        learn_from: int | None = LEARN_FROM,
         random_state: Any = 0,
         verbose: bool = False,
     ) -> SearchEngine:
         """Learn codes for documents, which may be a stream: their texts are never all in memory.
 
         Without a ``method``, :class:`fewbits.PairwiseHasher` learns where documents have labels, and
-        :class:`fewbits.BernoulliVAE` where they have none. With ``verbose`` progress is shown on standard error. A
-        document without a known word has no place among the codes: it is kept, but never found by search.
+        :class:`fewbits.BernoulliVAE` where they have none. Where there are more than ``learn_from`` documents, codes
+        are learnt from a random choice of so many, at least half of them labelled if so many are; None takes them all.
+        With ``verbose`` progress is shown on standard error. A document without a known word has no place among the
+        codes: it is kept, but never found by search.
         """
-        _check_wishes(n_bits, method)
-        features = TextVectorizer() if vectorizer is None else clone(vectorizer)
-        database = Database.temporary()
-        rows = features.fit_transform(document.text for document in _stored(database, documents))
-        return cls._learn(features, rows, database, method, n_bits, random_state, verbose=verbose)
+        wishes = Wishes(n_bits, method, random_state, learn_from, verbose)
+        return cls(Opened(*learn_from_texts(documents, vectorizer, wishes)))
 
     @classmethod
     def from_texts(
@@ -205,22 +109,13 @@ class SearchEngine:
         *,
         ids: Iterable[DocumentId] | None = None,
         labels: Iterable[Any] | None = None,
-        n_bits: int = 64,
-        method: str | None = None,
-        vectorizer: TextVectorizer | None = None,
-        random_state: Any = 0,
-        verbose: bool = False,
+        **options: Any,
     ) -> SearchEngine:
-        """Learn codes for texts. Ids are positions unless given; labels are one name, several, or None a text."""
-        documents = _documents(texts, ids, labels)
-        return cls.from_documents(
-            documents,
-            n_bits=n_bits,
-            method=method,
-            vectorizer=vectorizer,
-            random_state=random_state,
-            verbose=verbose,
-        )
+        """Learn codes for texts. Ids are positions unless given; labels are one name, several, or None a text.
+
+        The other options are those of :meth:`from_documents`.
+        """
+        return cls.from_documents(documents_of(texts, ids, labels), **options)
 
     @classmethod
     def from_embeddings(
@@ -230,20 +125,15 @@ class SearchEngine:
         documents: Iterable[Document] | None = None,
         n_bits: int = 64,
         method: str | None = None,
+        learn_from: int | None = LEARN_FROM,
         random_state: Any = 0,
     ) -> SearchEngine:
         """Learn codes for embeddings of the user's own (documents x dimensions); queries are embeddings too.
 
         ``documents`` give ids, texts and labels in the same order; without them ids are positions.
         """
-        _check_wishes(n_bits, method)
-        features = Embeddings()
-        rows = features.fit_transform(embeddings)
-        if documents is None:
-            documents = (Document(position, "") for position in range(len(rows)))
-        database = Database.temporary()
-        _check_same_number(len(rows), sum(1 for _ in _stored(database, documents)))
-        return cls._learn(features, rows, database, method or OF_EMBEDDINGS, n_bits, random_state)
+        wishes = Wishes(n_bits, method, random_state, learn_from)
+        return cls(Opened(*learn_from_embeddings(embeddings, documents, wishes)))
 
     @classmethod
     def from_parts(
@@ -255,56 +145,7 @@ class SearchEngine:
         facts: dict[str, Any],
     ) -> SearchEngine:
         """Put an engine together from parts that were fitted elsewhere, and documents with their features."""
-        database = Database.temporary()
-        _check_same_number(rows.shape[0], sum(1 for _ in _stored(database, documents)))
-        return cls._assemble(features, hasher, rows, database, facts)
-
-    @classmethod
-    def _learn(
-        cls,
-        features: TextVectorizer | Embeddings,
-        rows: Any,
-        database: Database,
-        method: str | None,
-        n_bits: int,
-        random_state: Any,
-        *,
-        verbose: bool = False,
-    ) -> SearchEngine:
-        with database.reading() as connection:
-            labels, label_names = label_table(Reader(connection).label_sets())
-        if method is None:
-            method = WITH_LABELS if len(label_names) > 1 else WITHOUT_LABELS
-        hasher = make_hasher(method, n_bits, random_state)
-        if verbose and "verbose" in hasher.get_params():
-            hasher.set_params(verbose=True)
-        known = has_content(rows)
-        hasher.fit(rows[known], labels[known] if label_names else None)
-        facts = {"method": method, "documents_learnt_from": rows.shape[0], "label_names": len(label_names)}
-        return cls._assemble(features, hasher, rows, database, facts)
-
-    @classmethod
-    def _assemble(
-        cls, features: TextVectorizer | Embeddings, hasher: Hasher, rows: Any, database: Database, facts: dict[str, Any]
-    ) -> SearchEngine:
-        model = Model(features, hasher, facts)
-        with database.writing() as connection:
-            writer = Writer(connection)
-            positions = writer.all_positions()
-            ones = np.zeros(hasher.n_bits)
-            for start in range(0, len(positions), BLOCK):
-                ones += _store_codes(writer, model, positions[start : start + BLOCK], rows[start : start + BLOCK])
-            writer.finish()
-            facts |= {
-                "documents_learnt_from": facts.get("documents_learnt_from", rows.shape[0]),
-                "bit_balance": [round(float(share), 4) for share in ones / max(1, int(has_content(rows).sum()))],
-                "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-                "fewbits": version("fewbits"),
-            }
-            if model.takes_text:
-                texts = writer.texts(are_new=False, limit=LOOKED_AT)
-                facts["unknown_words"] = round(unknown_share(model, texts), 4)
-        return cls(Opened(model, database))
+        return cls(Opened(*put_together(features, hasher, documents, rows, facts)))
 
     @classmethod
     def load(cls, folder: str | Path, *, verify: bool = True) -> SearchEngine:
@@ -676,13 +517,13 @@ class SearchEngine:
                 raise DataError("this engine takes another kind of input", allowed=expected)
             rows = None if embeddings is None else model.rows(embeddings)
             count = 0
-            for block in _blocks(documents):
+            for block in blocks(documents):
                 part = model.rows(document.text for document in block) if rows is None else rows[count:][: len(block)]
                 count += len(block)
-                _check_same_number(part.shape[0], len(block))
-                _store_codes(writer, model, np.array(put(writer, block), dtype=np.int64), part)
+                check_same_number(part.shape[0], len(block))
+                store_codes(writer, model, np.array(put(writer, block), dtype=np.int64), part)
             if rows is not None:
-                _check_same_number(len(rows), count)
+                check_same_number(len(rows), count)
         return count
 
     def _explain(self, query_row: Callable[[View], Any], id: DocumentId) -> Explanation:
@@ -691,10 +532,6 @@ class SearchEngine:
             row = query_row(view)
             [document] = view.reader.get([view.position(id)])
             return explain(view.model, meanings, id, row, view.model.query_row(document.text))
-
-
-def _hit(document: Document, distance: int, score: float) -> Hit:
-    return Hit(document.id, distance, round(score, 4), document.text, document.labels, dict(document.metadata))
 
 
 def _open(folder: Path, *, verify: bool) -> Opened:
@@ -710,65 +547,9 @@ def _open(folder: Path, *, verify: bool) -> Opened:
     return load_folder(folder, FORMAT, FORMAT_VERSION, read, verify=verify, oldest=FORMAT_VERSION)
 
 
-def _stored(database: Database, documents: Iterable[Document]) -> Iterator[Document]:
-    """Store documents while they pass by."""
-    with database.writing() as connection:
-        writer = Writer(connection)
-        for block in _blocks(documents):
-            writer.insert(block, are_new=False)
-            yield from block
-
-
-def _store_codes(writer: Writer, model: Model, positions: Positions, rows: Any) -> NDArray[np.int64]:
-    """Encode and store rows that say something, and return how often each bit is 1."""
-    known = np.flatnonzero(has_content(rows))
-    codes = model.encode(rows[known])
-    writer.put_codes(positions[known].tolist(), codes, rows[known] if model.takes_text else None)
-    return unpack(codes, model.hasher.n_bits).sum(axis=0, dtype=np.int64)
-
-
-def _blocks(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    stream = iter(documents)
-    while block := list(islice(stream, BLOCK)):
-        yield block
-
-
-def _check_wishes(n_bits: int, method: str | None) -> None:
-    """Before documents are read."""
-    check_n_bits(n_bits)
-    if method is not None:
-        find_method(method)
-
-
 def _check_hits(k: int | None, available: int) -> int:
     """Ten hits, or as many as there are, unless a number is asked for; that many there must be."""
     if k is None:
         return min(DEFAULT_HITS, available)
     hint = "Ask for fewer hits, or leave k out."
     return check_whole_number("k, the number of hits,", k, 1, available, why=", the documents to find", hint=hint)
-
-
-def _check_same_number(embeddings: int, documents: int) -> None:
-    if embeddings != documents:
-        raise DataError("embeddings and documents differ in number", got=f"{embeddings} and {documents}")
-
-
-def _documents(
-    texts: Iterable[str], ids: Iterable[DocumentId] | None, labels: Iterable[Any] | None
-) -> Iterator[Document]:
-    """Put texts, ids and labels together; a different number of them is an error."""
-    columns = [texts, *(column for column in (ids, labels) if column is not None)]
-    for position, row in enumerate(zip_longest(*columns, fillvalue=_MISSING)):
-        if any(value is _MISSING for value in row):
-            raise DataError("texts, ids and labels differ in number", got=f"one of them ends after {position}")
-        fields = iter(row)
-        text = next(fields)
-        document_id = position if ids is None else next(fields)
-        yield Document(document_id, text, () if labels is None else _label_names(next(fields)))
-
-
-def _label_names(value: Any) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    several = not isinstance(value, str) and isinstance(value, Iterable)
-    return tuple(str(name) for name in (value if several else [value]))

@@ -38,6 +38,11 @@ class Model:
         return next(name for name, kind in FEATURES.items() if type(self.features) is kind)
 
     @property
+    def documents_when_learnt(self) -> int:
+        """How many documents there were, also those that nothing was learnt from."""
+        return int(self.facts.get("documents_when_learnt", self.facts["documents_learnt_from"]))
+
+    @property
     def takes_text(self) -> bool:
         """Whether queries are texts."""
         return isinstance(self.features, TextVectorizer)
