@@ -156,6 +156,31 @@ def test_every_kind_of_pair_trains(options: dict[str, Any]) -> None:
     assert "pair" in hasher.history_[-1]
 
 
+def test_machines_have_their_share_in_a_linear_encoder_and_alone_say_what_a_bit_says_of_a_label() -> None:
+    options = {**QUICK, "hidden": (), "epochs": 1}  # not yet sure of the labels
+    learnt, blended, machines = (
+        PairwiseHasher(**options, svm_share=share).fit(ROWS, CLASSES) for share in (0.0, 1 / 3, 1.0)
+    )
+    of_label = np.array([learnt.transform(ROWS[label == CLASSES]).mean(axis=0) >= 0.5 for label in range(3)])
+    agreed, taught = (float((one.transform(ROWS) == of_label[CLASSES]).mean()) for one in (learnt, machines))
+    assert agreed < 0.9 * taught
+    (learnt_weights, _), (blended_weights, _), (machines_weights, _) = (
+        hasher.encoder_layers_[0] for hasher in (learnt, blended, machines)
+    )
+    assert np.allclose(blended_weights, 2 / 3 * learnt_weights + 1 / 3 * machines_weights, atol=1e-5)
+    assert precision(blended) >= precision(learnt)
+
+
+def test_machines_have_no_share_where_labels_are_missing_or_layers_are_hidden() -> None:
+    partly = np.where(np.arange(len(CLASSES)) < 200, CLASSES, -1)
+    for options, labels in (({"hidden": ()}, partly), ({"hidden": (20,)}, CLASSES)):
+        without, with_them = (
+            PairwiseHasher(**{**QUICK, "epochs": 2}, **options, svm_share=share).fit(ROWS, labels)
+            for share in (0.0, 1.0)
+        )
+        assert np.array_equal(without.encoder_layers_[-1][0], with_them.encoder_layers_[-1][0])
+
+
 def test_labels_as_a_table_and_as_classes_teach_the_same() -> None:
     table = sparse.csr_array(np.eye(3, dtype=np.uint8)[CLASSES])
     one, other = (PairwiseHasher(**{**QUICK, "epochs": 3}).fit(ROWS, labels) for labels in (table, CLASSES))
@@ -289,6 +314,7 @@ def test_learning_without_torch_names_the_install_command(monkeypatch: pytest.Mo
         ),
         ({"epochs": 0}, ROWS, CLASSES, ParameterError, r"epochs is out of range"),
         ({}, ROWS * 0, CLASSES, DataError, r"no document has any words \(allowed: one or more in some row; got: zeros"),
+        ({"svm_share": 1.5}, ROWS, CLASSES, ParameterError, r"svm_share is out of range \(allowed: 0 to 1; got: 1.5\)"),
         ({"validation_fraction": 1.0}, ROWS, CLASSES, ParameterError, r"validation_fraction is out of range"),
     ],
 )

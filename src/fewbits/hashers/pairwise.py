@@ -12,6 +12,7 @@ from sklearn.utils.validation import validate_data
 from fewbits.codes import check_n_bits
 from fewbits.errors import DataError, ParameterError
 from fewbits.hashers.bernoulli import as_prior, as_range
+from fewbits.hashers.machines import blend_with_machines
 from fewbits.hashers.neural import Neighbours, NeuralHasher, held_out_rows, need_torch, usual_hidden, usual_neighbours
 from fewbits.hashers.similarity import known_labels
 
@@ -54,6 +55,9 @@ class PairwiseHasher(NeuralHasher):
         All pairs of a batch with both kinds counting alike, or two mini-batches paired document by document.
     pair_distance : {"expected", "sampled"}, default="expected"
         Whether a pair's distance is the exact expectation, or drawn (random pairs only).
+    svm_share : float, default=1/3
+        Share of linear support vector machines in a linear encoder, where all documents have labels: one for each bit,
+        taught what the bit says of most documents with the same labels. With hidden layers there are none.
     n_neighbours : int or None, default=None
         How many neighbours' words are explained beside a document's own; None for 0 where all documents have labels,
         else as for :class:`BernoulliVAE`.
@@ -97,6 +101,7 @@ class PairwiseHasher(NeuralHasher):
         margin: float | None = 0.5,
         pairs: str = "balanced",
         pair_distance: str = "expected",
+        svm_share: float = 1 / 3,
         n_neighbours: int | None = None,
         neighbour_weight: float = 0.9,
         neighbour_dimensions: int = 128,
@@ -129,6 +134,7 @@ class PairwiseHasher(NeuralHasher):
         self.margin = margin
         self.pairs = pairs
         self.pair_distance = pair_distance
+        self.svm_share = svm_share
         self.n_neighbours = n_neighbours
         self.neighbour_weight = neighbour_weight
         self.neighbour_dimensions = neighbour_dimensions
@@ -168,6 +174,10 @@ class PairwiseHasher(NeuralHasher):
             self._train(known, learnt, objective, n_bits, seed, held_out=looked_at, labels=taught, name=name)
 
         learn(self._neighbours(known, all_labelled, seed, learn), self.n_bits, "final")
+        if self.svm_share and all_labelled and len(self.encoder_layers_) == 1:
+            [encoder] = self.encoder_layers_
+            self.encoder_layers_ = [blend_with_machines(*encoder, known, taught, self.svm_share, seed)]
+            self._look_at_bits(known)
 
     def fit_pairs(self: Self, X: Any, pairs: ArrayLike, same: ArrayLike) -> Self:
         """Learn from pairs alone: ``pairs`` (m, 2) are rows of X, ``same`` (m,) tells whether they belong together.
@@ -217,6 +227,8 @@ class PairwiseHasher(NeuralHasher):
         for name, value, allowed in (("pairs", self.pairs, PAIRS), ("pair_distance", self.pair_distance, DISTANCES)):
             if value not in allowed:
                 raise ParameterError(f"{name} is unknown", allowed=", ".join(allowed), got=repr(value))
+        if not 0 <= self.svm_share <= 1:
+            raise ParameterError("svm_share is out of range", allowed="0 to 1", got=self.svm_share)
         return self._check_rows(X)
 
     def _objective(self, all_labelled: bool) -> Objective:

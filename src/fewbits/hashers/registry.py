@@ -60,6 +60,7 @@ PSH = {
     "margin": None,
     "pairs": "random",
     "pair_distance": "sampled",
+    "svm_share": 0.0,
 }
 
 # NASH: networks and weights of ARM-DVAE, so that what differs is the gradient, straight-through, and the noise;

@@ -1,0 +1,38 @@
+"""Linear support vector machines, one a bit, that have their share in a linear encoder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.svm import LinearSVC
+
+Weights = NDArray[np.float32]  # (features, bits)
+Biases = NDArray[np.float32]  # (bits,)
+
+
+def blend_with_machines(
+    weights: Weights, bias: Biases, X: Any, labels: Any, share: float, seed: int
+) -> tuple[Weights, Biases]:
+    """A linear encoder whose logits are, to a share, margins of machines that agree with it about the labels.
+
+    A machine is taught what its bit says of most documents with the same labels: where the bit says something else of a
+    document, it is wrong more often than not. Machines alone forget what tells documents of one label apart, and are
+    no better than the encoder; but the two make different mistakes.
+
+    ``labels`` are a table (documents, labels) in which every document has one or more.
+    """
+    logits = np.asarray(X @ weights) + bias  # (documents, bits)
+    said = np.asarray(labels.T @ np.where(logits >= 0, 1.0, -1.0))  # (labels, bits)
+    said /= np.maximum(np.asarray(labels.sum(axis=0)).reshape(-1, 1), 1)
+    wanted = np.asarray(labels @ said) >= 0  # (documents, bits)
+    blended, shifted = weights.copy(), bias.copy()
+    for bit in range(weights.shape[1]):
+        if wanted[:, bit].all() or not wanted[:, bit].any():
+            continue  # nothing to tell apart
+        machine = LinearSVC(random_state=seed).fit(X, wanted[:, bit])
+        scale = np.abs(logits[:, bit]).mean() / np.abs(machine.decision_function(X)).mean()
+        blended[:, bit] = (1 - share) * weights[:, bit] + share * scale * machine.coef_[0]
+        shifted[bit] = (1 - share) * bias[bit] + share * scale * machine.intercept_[0]
+    return blended, shifted
