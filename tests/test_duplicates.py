@@ -86,13 +86,59 @@ assert (groups[300_000:600_000] == groups[:300_000]).all()
 def test_near_documents_are_grouped_under_the_first_and_left_out_of_the_corpus(engine: SearchEngine) -> None:
     texts = {document.id: document.text for document in engine.documents()}
     engine.add([Document(f"again {id}", text) for id, text in texts.items()])
-    groups = engine.duplicates(0)
+    groups = engine.duplicates(0, alike=0)
     found = {id: group.representative for group in groups for id in (group.representative, *group.others)}
     assert all(found[f"again {id}"] == found[id] for id in texts)
     assert all(not str(group.representative).startswith("again") for group in groups)
-    kept = [document.id for document in engine.without_duplicates(0)]
+    kept = [document.id for document in engine.without_duplicates(0, alike=0)]
     codes = {unpack(engine.codes([id]), 20).tobytes() for id in texts}
     assert len(kept) == len(codes)
     assert all(not str(id).startswith("again") for id in kept)
     with pytest.raises(ParameterError, match="radius, the bits that may differ, is out of range"):
         engine.duplicates(21)
+
+
+def test_documents_about_the_same_are_no_duplicates_unless_their_words_are_alike() -> None:
+    topics = {"sea": "boat mast harbour anchor wind sail", "soup": "garlic onion pepper soup kitchen salt"}
+    generator = np.random.default_rng(0)
+    texts = {
+        f"{topic} {number}": " ".join(generator.choice(words.split(), 3, replace=False)) + f" word{chr(97 + number)}"
+        for topic, words in topics.items()
+        for number in range(12)
+    }
+    engine = SearchEngine.from_texts(list(texts.values()), ids=list(texts), n_bits=16)
+    engine.add([Document("copy", texts["sea 5"] + "!"), Document("copy of the copy", texts["sea 5"].upper())])
+    [group] = engine.duplicates(radius=16)
+    assert (group.representative, group.others) == ("sea 5", ("copy", "copy of the copy"))
+    assert max(len(group.others) for group in engine.duplicates(radius=16, alike=0)) == 25
+    for wrong in (-0.1, 1.5, "much", True):
+        with pytest.raises(ParameterError, match=r"alike, the least cosine of the words, is out of range"):
+            engine.duplicates(3, alike=wrong)  # type: ignore[arg-type]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_bits=st.sampled_from([1, 7, 64, 130]),
+    radius=st.integers(0, 10),
+    alike=st.sampled_from([0.3, 0.6, 0.8, 1.0]),
+)
+def test_near_duplicates_are_those_that_comparing_all_with_all_gives(
+    seed: int, n_bits: int, radius: int, alike: float
+) -> None:
+    generator = np.random.default_rng(seed)
+    vocabulary = np.array([f"word{chr(97 + number)}" for number in range(20)])
+    patterns = [generator.choice(vocabulary, generator.integers(1, 9)) for _ in range(8)]
+    texts = [
+        " ".join([*patterns[generator.integers(8)], *generator.choice(vocabulary, generator.integers(0, 3))])
+        for _ in range(40)
+    ]
+    engine = SearchEngine.from_texts(texts, n_bits=n_bits, method="lsh", random_state=0)
+    radius = min(radius, n_bits)
+    rows = engine.features.transform(texts)
+    bits = unpack(engine.encode(texts), n_bits)
+    near = ((rows @ rows.T).toarray() >= alike - 1e-5) & ((bits[:, None] != bits[None]).sum(axis=2) <= radius)
+    _, labels = connected_components(near, directed=False)
+    expected = [np.flatnonzero(labels == label).tolist() for label in dict.fromkeys(labels.tolist())]
+    found = [[group.representative, *group.others] for group in engine.duplicates(radius, alike)]
+    assert found == [group for group in expected if len(group) > 1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,6 +29,8 @@ from fewbits.corpus import Document, read_documents
 from fewbits.features import TextVectorizer
 from fewbits.features.dense import load_embeddings
 from fewbits.search import LEARN_FROM, SearchEngine
+
+FIELDS = "fields"  # the note under which an engine remembers them
 
 
 def fit(
@@ -61,8 +64,10 @@ def fit(
     """
     start = time.perf_counter()
     SearchEngine.check_folder(output)  # before any long work
-    documents = _read(source, text, id, label, label_separator, metadata, encoding)
+    fields = _Fields(text or ["text"], id, label, label_separator, metadata or [])
+    documents = _read(source, fields, encoding)
     options: dict[str, Any] = {
+        "notes": {FIELDS: asdict(fields)},
         "n_bits": n_bits,
         "method": method,
         "learn_from": learn_from,
@@ -78,7 +83,7 @@ def fit(
     if as_json:
         return print_json(facts)
     return _say(
-        f"Learnt {facts['bits']} bits ({facts['bytes_per_document']} bytes) for each of"
+        f"Learnt {facts['bits']} bits ({_bytes(facts['bytes_per_document'])}) for each of"
         f" {facts['documents']:,} documents in {facts['seconds']} s (method {facts['method']}{_sampled(facts)})."
         f" Saved in {output}."
     )
@@ -98,10 +103,12 @@ def add(
 ) -> None:
     """Add documents, encoded by what was learnt; all of them, or none where one cannot be added.
 
-    Example: fewbits add news-engine today.jsonl --text title --text body --id url
+    Fields are those that the engine was made with, unless others are named.
+
+    Example: fewbits add news-engine today.jsonl
     """
     loaded = SearchEngine.load(engine, verify=False)
-    documents = _read(source, text, id, label, label_separator, metadata, encoding)
+    documents = _read(source, _remembered(loaded, source, text, id, label, label_separator, metadata), encoding)
     count = loaded.add(documents, None if embeddings is None else load_embeddings(embeddings))
     _report("added", count, loaded, as_json=as_json)
 
@@ -120,10 +127,12 @@ def update(
 ) -> None:
     """Put documents in the place of those with the same ids; all of them, or none where an id is unknown.
 
-    Example: fewbits update news-engine corrected.jsonl --text title --text body --id url
+    Fields are those that the engine was made with, unless others are named.
+
+    Example: fewbits update news-engine corrected.jsonl
     """
     loaded = SearchEngine.load(engine, verify=False)
-    documents = _read(source, text, id, label, label_separator, metadata, encoding)
+    documents = _read(source, _remembered(loaded, source, text, id, label, label_separator, metadata), encoding)
     count = loaded.update(documents, None if embeddings is None else load_embeddings(embeddings))
     _report("updated", count, loaded, as_json=as_json)
 
@@ -155,6 +164,7 @@ def info(engine: Engine, as_json: AsJson = False) -> None:
     width = max(map(len, shown))
     for name, value in shown.items():
         out.print(f"{name.replace('_', ' '):<{width}}  {value}", markup=False, soft_wrap=True)
+    _say("All of it was read and is whole.")
     return _say(drift["advice"])
 
 
@@ -166,25 +176,41 @@ def lines(argument: str) -> Iterator[str]:
         yield argument
 
 
-def _read(
+@dataclass(frozen=True)
+class _Fields:
+    """Which fields of a file hold what; an engine remembers those that it was made with."""
+
+    text: list[str]
+    id: str | None
+    label: str | None
+    label_separator: str | None
+    metadata: list[str]
+
+
+def _remembered(
+    engine: SearchEngine,
     source: str,
     text: list[str] | None,
     id: str | None,
     label: str | None,
     label_separator: str | None,
     metadata: list[str] | None,
-    encoding: str,
-) -> Iterable[Document]:
-    documents = read_documents(
-        source,
-        text=text or "text",
-        id=id,
-        label=label,
-        label_separator=label_separator,
-        metadata=metadata or (),
-        encoding=encoding,
+) -> _Fields:
+    """The fields that are named, and for those that are not, what the engine was made with."""
+    known = engine.facts.get("notes", {}).get(FIELDS, {})
+    if Path(source).is_dir() or Path(source).suffix.lower() == ".txt":
+        known = {}  # texts alone have no fields
+    return _Fields(
+        text or known.get("text") or ["text"],
+        id or known.get("id"),
+        label or known.get("label"),
+        label_separator or known.get("label_separator"),
+        metadata or known.get("metadata") or [],
     )
-    return watch(documents, "Reading documents")
+
+
+def _read(source: str, fields: _Fields, encoding: str) -> Iterable[Document]:
+    return watch(read_documents(source, **asdict(fields), encoding=encoding), "Reading documents")
 
 
 def _report(done: str, count: int, engine: SearchEngine, *, as_json: bool) -> None:
@@ -193,6 +219,10 @@ def _report(done: str, count: int, engine: SearchEngine, *, as_json: bool) -> No
         return print_json(facts)
     noun = "document" if count == 1 else "documents"
     return _say(f"{done.capitalize()} {count:,} {noun}; there are {facts['documents']:,} now.")
+
+
+def _bytes(number: int) -> str:
+    return f"{number} byte" + ("s" if number != 1 else "")
 
 
 def _sampled(facts: dict[str, Any]) -> str:

@@ -16,6 +16,7 @@ from rich.progress import track
 from fewbits.search import BitMeaning, DecidingWord, ExplainedBit, Explanation, Hit
 
 SNIPPET = 160
+LONGEST_TITLE = 200
 SHOWN_BITS = 4  # of those that agree, and of those that differ; --json has all
 SHOWN_WORDS = 5
 Item = TypeVar("Item")
@@ -37,13 +38,20 @@ def print_json(value: Any) -> None:
 def print_hits(query: str, hits: list[Hit], n_bits: int, reasons: Sequence[Explanation] = ()) -> None:
     """Print a query and its hits for a person, with the reasons for each where they are given."""
     out.print(f"[bold]{escape(query)}[/bold]", soft_wrap=True)
+    if not hits:
+        err.print("No hits.")
     room = len(str(n_bits))
     indent = " " * (2 * room + 3)
     for hit, reason in zip_longest(hits, reasons):
-        labels = f"  [dim]{escape(', '.join(hit.labels))}[/dim]" if hit.labels else ""
-        out.print(f"{hit.distance:>{room}}/{n_bits}  [cyan]{escape(str(hit.id))}[/cyan]{labels}", soft_wrap=True)
-        lines = textwrap.wrap(snippet(hit.text), out.width, initial_indent=indent, subsequent_indent=indent)
-        out.print("\n".join(lines), markup=False, soft_wrap=True)
+        beside = [", ".join(hit.labels), *(f"{name}={_short(value)}" for name, value in hit.metadata.items())]
+        told = "".join(f"  [dim]{escape(part)}[/dim]" for part in beside if part)
+        place = f"{hit.distance:>{room}}/{n_bits}  {hit.score:.2f}"
+        out.print(f"{place}  [cyan]{escape(str(hit.id))}[/cyan]{told}", soft_wrap=True)
+        title, rest = split_title(hit.text)
+        for text, style in ((title, "bold"), (snippet(rest), None)):
+            lines = textwrap.wrap(text, out.width, initial_indent=indent, subsequent_indent=indent)
+            if lines:
+                out.print("\n".join(lines), markup=False, soft_wrap=True, style=style)
         if reason is not None:
             _print_reason(reason, n_bits, indent)
 
@@ -88,6 +96,16 @@ def print_table(header: list[str], rows: Iterable[list[str]]) -> None:
             *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)),
         ]
         out.print("  ".join(cells), markup=False, soft_wrap=True)
+
+
+def split_title(text: str) -> tuple[str, str]:
+    """The first line of a text where it is short and others follow, and the rest."""
+    first, _, rest = text.strip().partition("\n")
+    return (first, rest) if rest and len(first) <= LONGEST_TITLE else ("", text)
+
+
+def _short(value: Any) -> str:
+    return snippet(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
 def snippet(text: str) -> str:

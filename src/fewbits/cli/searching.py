@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from enum import Enum
 from itertools import islice
 from pathlib import Path
@@ -32,7 +32,7 @@ from fewbits.cli.output import err, out, print_error, print_hits, print_json, pr
 from fewbits.codes import Packed, to_bit_strings, to_hex, to_integers
 from fewbits.corpus import Document, DocumentId, read_documents, write_documents
 from fewbits.errors import DataError, UnknownIdError
-from fewbits.search import Explanation, Hit, SearchEngine
+from fewbits.search import ALIKE, Explanation, Hit, SearchEngine
 
 BLOCK = 4096
 
@@ -198,21 +198,25 @@ def bits(engine: Engine, as_json: AsJson = False) -> None:
 def duplicates(
     engine: Engine,
     radius: Annotated[int, typer.Option("--radius", "-r", help="Bits in which near-duplicates may differ.")] = 3,
+    alike: Annotated[
+        float, typer.Option(help="Least cosine of the words of near-duplicates; 0: codes alone decide.", min=0, max=1)
+    ] = ALIKE,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the documents without duplicates as JSON Lines.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Group documents whose codes hardly differ; the first of a group stands for the others.
+    """Group documents whose codes and words hardly differ; the first of a group stands for the others.
 
-    A group is connected by steps: its first and its last document may differ in more bits.
+    A group is connected by steps: its first and its last document may differ in more.
 
     Example: fewbits duplicates news-engine --radius 3 --output unique.jsonl
     """
     loaded = _open(engine)
-    groups = loaded.duplicates(radius)
+    groups = loaded.duplicates(radius, alike)
+    left_out = {id for group in groups for id in group.others}
+    err.print(f"{_count(groups, 'group')} of near-duplicates; {_count(left_out, 'document')} have another one.")
     if output is not None:
-        left_out = {id for group in groups for id in group.others}
         kept = write_documents(output, (one for one in loaded.documents() if one.id not in left_out))
         err.print(f"Wrote {kept:,} documents to {output}; {len(left_out):,} duplicates left out.", markup=False)
     for group in groups:
@@ -220,6 +224,10 @@ def duplicates(
             print_json(group)
         else:
             print("\t".join(map(str, (group.representative, *group.others))))
+
+
+def _count(things: Sized, name: str) -> str:
+    return f"{len(things):,} {name}" + ("s" if len(things) != 1 else "")
 
 
 def _open(folder: Path) -> SearchEngine:

@@ -321,15 +321,15 @@ def progress_of_epochs(epochs: int) -> Iterator[Callable[[dict[str, float]], Non
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True, highlight=False)
-    columns = (TextColumn("Learning"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, TextColumn("{task.fields[terms]}"), console=console, transient=True)
-    task = bar.add_task("", total=epochs, terms="")
+    columns = (TextColumn("Learning, epoch"), MofNCompleteColumn(), BarColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=console, transient=True)
+    task = bar.add_task("", total=epochs)
 
     def show(record: dict[str, float]) -> None:
-        figures = ((name, value) for name, value in record.items() if name != "epoch")
-        terms = "  ".join(f"{name} {value:.4g}" for name, value in figures)
-        bar.update(task, completed=record["epoch"], terms=terms)
+        bar.update(task, completed=record["epoch"])
         if not console.is_terminal:
+            figures = ((name, value) for name, value in record.items() if name != "epoch")
+            terms = "  ".join(f"{name} {value:.4g}" for name, value in figures)
             console.print(f"epoch {record['epoch']:.0f}/{epochs}  {terms}", markup=False, soft_wrap=True)
 
     with bar if console.is_terminal else nullcontext():

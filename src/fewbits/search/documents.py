@@ -23,6 +23,7 @@ Positions = NDArray[np.int64]
 
 WORD = np.dtype([("column", "<u4"), ("weight", "<f4")])  # a word of a document, as it lies on the disk
 REMEMBERED_CHANGES = 100_000  # a reader that missed more reads all codes again
+SHOWN_NAMES = 8  # of what might have been meant
 COLUMNS = "id, labels, metadata, text"
 LEARNT_WORDS = "FROM words JOIN documents USING (position) WHERE NOT is_new"
 
@@ -79,8 +80,10 @@ class Reader:
         """Positions of documents; an unknown id is an error."""
         found = self._positions(ids)
         if len(found) < len(ids):
-            missing = [repr(id) for id in ids if id not in found][:3]
-            hint = "Ids are as they were added: 7 and '7' are two."
+            unknown = [repr(id) for id in ids if id not in found]
+            missing = [*unknown[:3], *([f"and {len(unknown) - 3:,} more"] if len(unknown) > 3 else [])]
+            is_of_kind = {*map(type, ids)} == {self.kind_of_ids()}
+            hint = "" if is_of_kind else "Ids are as they were added: 7 and '7' are two."
             raise UnknownIdError(f"no document has the id {', '.join(missing)}", hint=hint)
         return [found[id] for id in ids]
 
@@ -121,6 +124,23 @@ class Reader:
     def matching(self, labels: Sequence[str], conditions: Sequence[Condition]) -> Positions:
         """Positions of documents with one of the labels, if any are given, that pass all conditions."""
         return _integers(self._connection.execute(*filter_sql(labels, conditions)))
+
+    def fields(self) -> list[str]:
+        """Names of the metadata that can be filtered by."""
+        return [name for (name,) in self._connection.execute("SELECT DISTINCT field FROM facets ORDER BY field")]
+
+    def check_filters(self, labels: Sequence[str], conditions: Sequence[Condition]) -> None:
+        """Refuse a label or a field that no document has: it is mistyped rather than meant."""
+        for label in labels:
+            if not self._has("SELECT 1 FROM labels WHERE label = ?", label):
+                names = list(self.label_counts())
+                raise _unknown("label", label, names)
+        for condition in conditions:
+            if not self._has("SELECT 1 FROM facets WHERE field = ?", condition.field):
+                raise _unknown("field in its metadata", condition.field, self.fields())
+
+    def _has(self, query: str, value: str) -> bool:
+        return self._connection.execute(f"{query} LIMIT 1", (str(value),)).fetchone() is not None
 
     def codes(self, n_bits: int, *, only_new: bool = False) -> tuple[Positions, Packed]:
         """Positions and codes of all documents that have one, in order of insertion."""
@@ -284,6 +304,12 @@ class Writer(Reader):
             kind = kind or type(document.id)
             if type(document.id) is not kind:
                 raise DataError("ids are all texts or all whole numbers", got=f"{document.id!r} beside others")
+
+
+def _unknown(what: str, name: str, known: list[str]) -> DataError:
+    more = f" and {len(known) - SHOWN_NAMES:,} more" if len(known) > SHOWN_NAMES else ""
+    allowed = ", ".join(known[:SHOWN_NAMES]) + more if known else "none, as there are no others"
+    return DataError(f"no document has the {what} {name!r}", allowed=allowed)
 
 
 def _check_once(ids: Sequence[DocumentId]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,11 +21,11 @@ from fewbits.features import Embeddings, TextVectorizer
 from fewbits.files import check_replaceable, load_folder, one_writer, save_folder, state_of
 from fewbits.hashers.base import Hasher
 from fewbits.hashers.registry import find_method
-from fewbits.index.near import near_groups
 from fewbits.search.coded import CodedDocuments, read_coded
 from fewbits.search.database import Database
 from fewbits.search.documents import Reader, Writer
 from fewbits.search.drift import measure_drift
+from fewbits.search.duplicates import check_alike, duplicate_groups
 from fewbits.search.examples import BitExamples, examples
 from fewbits.search.explanation import BitMeaning, Explanation, explain
 from fewbits.search.filters import Condition
@@ -49,12 +49,14 @@ FORMAT_VERSION = 2
 DOCUMENTS = "documents.sqlite"
 DEFAULT_HITS = 10
 LEARN_FROM = 50_000  # documents are enough to learn from
+INTERNAL = ("bit_balance", "unknown_words", "notes", "documents_when_learnt")  # facts that info has no use for
+ALIKE = 0.8  # cosine of the words from which documents are near-duplicates
 TURN = 10.0  # seconds that a change waits for the one before it
 
 
 @dataclass(frozen=True)
 class DuplicateGroup:
-    """Documents whose codes a chain of small steps connects; the first that was added stands for all."""
+    """Documents that a chain of near-duplicates connects; the first that was added stands for all."""
 
     representative: DocumentId
     others: tuple[DocumentId, ...]
@@ -90,16 +92,17 @@ class SearchEngine:
         learn_from: int | None = LEARN_FROM,
         random_state: Any = 0,
         verbose: bool = False,
+        notes: Mapping[str, Any] | None = None,
     ) -> SearchEngine:
         """Learn codes for documents, which may be a stream: their texts are never all in memory.
 
         Without a ``method``, :class:`fewbits.PairwiseHasher` learns where documents have labels, and
         :class:`fewbits.BernoulliVAE` where they have none. Where there are more than ``learn_from`` documents, codes
         are learnt from a random choice of so many, at least half of them labelled if so many are; None takes them all.
-        With ``verbose`` progress is shown on standard error. A document without a known word has no place among the
-        codes: it is kept, but never found by search.
+        With ``verbose`` progress is shown on standard error. ``notes`` (JSON) are kept among the facts. A document
+        without a known word has no place among the codes: it is kept, but never found by search.
         """
-        wishes = Wishes(n_bits, method, random_state, learn_from, verbose)
+        wishes = Wishes(n_bits, method, random_state, learn_from, verbose, notes or {})
         return cls(Opened(*learn_from_texts(documents, vectorizer, wishes)))
 
     @classmethod
@@ -127,12 +130,13 @@ class SearchEngine:
         method: str | None = None,
         learn_from: int | None = LEARN_FROM,
         random_state: Any = 0,
+        notes: Mapping[str, Any] | None = None,
     ) -> SearchEngine:
         """Learn codes for embeddings of the user's own (documents x dimensions); queries are embeddings too.
 
         ``documents`` give ids, texts and labels in the same order; without them ids are positions.
         """
-        wishes = Wishes(n_bits, method, random_state, learn_from)
+        wishes = Wishes(n_bits, method, random_state, learn_from, notes=notes or {})
         return cls(Opened(*learn_from_embeddings(embeddings, documents, wishes)))
 
     @classmethod
@@ -430,33 +434,37 @@ class SearchEngine:
 
         return self._explain(row, other)
 
-    def duplicates(self, radius: int = 3) -> list[DuplicateGroup]:
-        """Groups of two documents or more whose codes a chain of steps of at most ``radius`` bits connects."""
+    def duplicates(self, radius: int = 3, alike: float = ALIKE) -> list[DuplicateGroup]:
+        """Groups of two documents or more that a chain of near-duplicates connects.
+
+        Near-duplicates differ in at most ``radius`` bits, and the cosine of their words is at least ``alike``: codes
+        say what documents are about, and many are about the same. With 0, or embeddings, codes alone decide.
+        """
+        check_alike(alike)
         with self._view() as view:
             positions, codes = view.index.arrays()
-            groups = near_groups(codes, view.index.n_bits, radius)
-            order = np.argsort(groups, kind="stable")
-            members = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
-            several = [positions[rows] for rows in members if len(rows) > 1]
+            words = view.words if view.model.takes_text else None
+            several = duplicate_groups(positions, codes, view.index.n_bits, words, radius, alike)
             named = view.reader.ids_of(np.concatenate(several)) if several else {}
             groups_of_ids = ([named[position] for position in rows.tolist()] for rows in several)
             return [DuplicateGroup(first, tuple(others)) for first, *others in groups_of_ids]
 
-    def without_duplicates(self, radius: int = 3) -> Iterator[Document]:
+    def without_duplicates(self, radius: int = 3, alike: float = ALIKE) -> Iterator[Document]:
         """All documents but those for which another one stands, in order of insertion."""
-        left_out = {id for group in self.duplicates(radius) for id in group.others}
+        left_out = {id for group in self.duplicates(radius, alike) for id in group.others}
         return (document for document in self.documents() if document.id not in left_out)
 
     def info(self) -> dict[str, Any]:
         """What the engine is made of, and how new documents differ from those it learnt from."""
         with self._view() as view:
             model, count = view.model, view.reader.count()
-            facts = {name: value for name, value in model.facts.items() if name not in ("bit_balance", "unknown_words")}
+            facts = {name: value for name, value in model.facts.items() if name not in INTERNAL}
             return {
                 "documents": count,
                 "documents_without_known_words": count - len(view.index),
                 "bits": view.index.n_bits,
                 "bytes_per_document": n_bytes(view.index.n_bits),
+                "metadata": view.reader.fields(),
                 "features": model.kind,
                 "n_features": model.features.n_features,
                 "setting": find_method(model.facts["method"]).setting,
@@ -551,5 +559,5 @@ def _check_hits(k: int | None, available: int) -> int:
     """Ten hits, or as many as there are, unless a number is asked for; that many there must be."""
     if k is None:
         return min(DEFAULT_HITS, available)
-    hint = "Ask for fewer hits, or leave k out."
+    hint = "Ask for fewer hits, or leave k out." if k != 0 else ""
     return check_whole_number("k, the number of hits,", k, 1, available, why=", the documents to find", hint=hint)

@@ -41,7 +41,8 @@ class Condition:
         """Read a condition as it is typed."""
         found = _WRITTEN.fullmatch(written)
         if not found:
-            raise ParameterError("this is no condition", allowed="FIELD>=VALUE and the like", got=repr(written))
+            allowed = f"FIELD, one of {' '.join(OPERATORS)}, and a value, such as 'year>=2020'"
+            raise ParameterError("this is no condition", allowed=allowed, got=repr(written))
         return cls(found["field"], found["operator"], _typed(found["value"]))
 
     def as_sql(self) -> tuple[str, tuple[Any, ...]]:

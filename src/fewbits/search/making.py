@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import islice, zip_longest
 from typing import Any
@@ -41,6 +41,7 @@ class Wishes:
     random_state: Any
     learn_from: int | None  # documents at most; None for all
     verbose: bool = False
+    notes: Mapping[str, Any] = field(default_factory=dict)  # of whoever wishes, kept with the engine
 
     def __post_init__(self) -> None:
         check_n_bits(self.n_bits)
@@ -100,6 +101,7 @@ def _learn(features: TextVectorizer | Embeddings, rows: Any, database: Database,
         "method": method,
         "documents_learnt_from": len(chosen) if len(chosen) < len(known) else rows.shape[0],
         "label_names": len(label_names),
+        "notes": dict(wishes.notes),
     }
     return _encode_all(Model(features, hasher, facts), rows, database)
 

@@ -87,6 +87,7 @@ class View:
         chosen: Positions | None = None
         if labels or where:
             conditions = [one if isinstance(one, Condition) else Condition.parse(one) for one in where]
+            self.reader.check_filters(labels, conditions)
             chosen = self.reader.matching(labels, conditions)
         if among is not None:
             named = np.array(self.reader.positions(list(among)), dtype=np.int64)
