@@ -132,9 +132,8 @@ def test_a_click_on_a_hit_tells_why_in_words_and_bits(open_page: Open, address: 
     page.wait_for_selector(".strip")
     score = hit.locator(".score b").inner_text()
     alike = hit.locator(".bits-alike").inner_text().split()[0]
-    expect(hit.locator(".lead")).to_contain_text(
-        f"a score of {score}. The bits only chose the candidates: {alike} of 20"
-    )
+    expect(hit.locator(".lead")).to_contain_text(f"a score of {score}.")
+    expect(hit.locator(".lead")).to_contain_text(f"The bits only chose the candidates: {alike} of 20 bits are alike.")
     assert hit.locator(".why > *").first.get_attribute("class") == "shared"
     assert hit.locator(".column").count() == 20
     differing = hit.locator(".column.differs").count()
@@ -262,9 +261,8 @@ def test_metadata_is_shown_as_names_and_values(open_page: Open, titled: str) -> 
 
 def test_the_page_tells_from_how_many_documents_it_learnt_and_suggests_titles(open_page: Open, titled: str) -> None:
     page = open_page(titled)
-    expect(page.locator(".learnt")).to_contain_text(
-        "There are 60 documents here. The 20 bits were learnt from 58 documents."
-    )
+    expect(page.locator(".learnt")).to_contain_text("There are 60 documents here.")
+    expect(page.locator(".learnt")).to_contain_text("The 20 bits were learnt from 58 documents.")
     page.wait_for_selector(".tries .chip")
     suggested = page.locator(".tries .chip").all_inner_texts()
     assert all(text.startswith("On ") and text.endswith("of a harbour") for text in suggested)
@@ -320,7 +318,7 @@ def test_no_hits_leads_out_of_the_filter(open_page: Open, address: str) -> None:
     page.wait_for_selector(".hit")
     nothing = {"bits": 20, "hits": [], "words": ["boat"], "unknown_words": []}
     page.route("**/v1/search", lambda route: route.fulfill(json=nothing))
-    page.fill("#query", "boats")
+    page.fill("#query", "boat harbour")
     expect(page.locator(".note h2")).to_have_text("No hits")
     page.unroute("**/v1/search")
     page.get_by_text("Remove the filter").click()
@@ -420,8 +418,9 @@ def test_a_phone_shows_hits_first_and_the_map_folded_below(open_page: Open, addr
     search(page, "boat harbour")
     expect(page.locator("#map")).to_be_hidden()
     hits, fold = page.locator(".hits").bounding_box(), page.locator("#map-fold summary").bounding_box()
-    assert hits and fold
-    assert hits["y"] < 200
+    assert hits
+    assert fold
+    assert hits["y"] < 844 / 3
     assert fold["y"] > hits["y"] + hits["height"]
     page.locator("#map-fold summary").click()
     expect(page.locator("#map")).to_be_visible()
@@ -470,7 +469,7 @@ def test_hostile_documents_are_text_and_nothing_else(open_page: Open) -> None:
     documents = [
         Document(
             f"{attack}{number}",
-            f"{attack} title\nword{'x' * number} common {attack}" if number == 3 else f"word common {attack}",
+            f"{attack} title\n" * (number == 3) + f"word{'x' * number} common {attack}",
             (attack,),
             {attack: attack, "n": number},
         )
@@ -485,7 +484,7 @@ def test_hostile_documents_are_text_and_nothing_else(open_page: Open) -> None:
         for hit in page.locator(".hit-head").all()[:6]:
             hit.click()
         page.wait_for_selector(".strip")
-        assert attacks[1] in page.locator(".facts").first.inner_text() + page.locator(".facts").nth(1).inner_text()
+        assert attacks[0] in page.locator(".facts").first.inner_text()
         for summary in page.locator(".full summary").all():
             summary.click()
         expect(page.locator(".full pre").first).to_be_visible()

@@ -10,7 +10,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from fewbits.search import SearchEngine
 
 WORD = re.compile(r"[^\W_]+")
-WHOLE_WORD = re.compile(r"\w+(?:['’]\w+)*")  # "don't" is one to whoever wrote it
+WHOLE_WORD = re.compile(r"\w+(?:['\u2019]\w+)*")  # "don't" is one to whoever wrote it
 MOST = 50  # unknown words that are looked for in a query, which may be a book
 
 
