@@ -268,7 +268,8 @@ def test_the_page_tells_from_how_many_documents_it_learnt_and_suggests_titles(op
     assert all(text.startswith("On ") and text.endswith("of a harbour") for text in suggested)
     assert "question" not in page.locator("body").inner_text().lower()
     page.locator(".tries .chip").first.click()
-    expect(page.locator(".hit .title").first).to_have_text(suggested[0])
+    page.wait_for_selector(".hit")
+    assert page.locator("#query").input_value() == suggested[0]
 
 
 def test_without_titles_a_few_words_of_a_document_are_suggested(open_page: Open, address: str) -> None:
