@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from fewbits.search import SearchEngine
+from fewbits.search.model import has_content
 
 WORD = re.compile(r"[^\W_]+")
 WHOLE_WORD = re.compile(r"\w+(?:['\u2019]\w+)*")  # "don't" is one to whoever wrote it
@@ -37,8 +37,8 @@ class KnownWords:
         if not doubtful:
             return []
         # The engine may part a word in its own way, "boat's" for one: only it can tell.
-        counts = np.diff(self._engine.features.transform(doubtful).indptr)
-        return [word for word, count in zip(doubtful, counts.tolist(), strict=True) if not count]
+        is_known = has_content(self._engine.features.transform(doubtful))
+        return [word for word, known in zip(doubtful, is_known.tolist(), strict=True) if not known]
 
     def _vocabulary(self) -> frozenset[str]:
         features = self._engine.features

@@ -26,6 +26,7 @@ export class CorpusMap {
     this.lit = [];
     this.centre = null;
     this.pointed = null;
+    this.hovered = null;
     this.view = { ...ALL };
     this.pointers = new Map();
     this.loaded = new Promise((done) => {
@@ -162,6 +163,7 @@ export class CorpusMap {
     };
     for (const id of [...this.lit].reverse()) ring(id, RADIUS - 0.5, colour("--accent"));
     if (this.centre !== null) ring(this.centre, 7, colour("--differs"));
+    if (this.hovered !== null) ring(this.data.ids[this.hovered], RADIUS + 1, colour("--ink")); // what is told may stand farther off
     if (this.pointed !== null) ring(this.pointed, 9, colour("--accent"));
     this.panel.dataset.lit = this.litPlaces().length;
     this.panel.dataset.litInView = this.inView(this.litPlaces()).length;
@@ -275,6 +277,7 @@ export class CorpusMap {
     const place = this.nearest(x, y);
     if (place === this.hovered) return;
     this.hovered = place;
+    this.draw();
     clearTimeout(this.timer);
     this.canvas.style.cursor = place === null ? "grab" : "pointer";
     this.tip.hidden = place === null;
