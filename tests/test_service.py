@@ -79,7 +79,21 @@ def test_search_gives_the_hits_of_the_engine(client: TestClient, shared: SearchE
         answer = client.post("/v1/search", json={"query": "the boat and xyzzy", "k": 4, "rescore": rescore}).json()
         expected = shared.search("the boat and xyzzy", 4, rescore=rescore)
         assert answer["hits"] == [{**vars(hit), "labels": list(hit.labels)} for hit in expected]
-        assert (answer["bits"], answer["words"]) == (20, ["boat"])
+        assert (answer["bits"], answer["words"], answer["unknown_words"]) == (20, ["boat"], ["xyzzy"])
+
+
+def test_info_tells_how_many_documents_there_are_and_were(writable: TestClient) -> None:
+    document = {"id": "new", "text": "a boat"}
+    writable.post("/v1/add", json={"documents": [document]}, headers={"authorization": f"Bearer {TOKEN}"})
+    info = writable.get("/v1/info").json()
+    assert (info["documents"], info["documents_learnt_from"], info["most_hits"]) == (61, 60, 1000)
+
+
+def test_unknown_words_are_what_the_engine_does_not_take_in(client: TestClient) -> None:
+    query = "The boat's sails, what's xyzzy? Xyzzy, a naïve 2021 o'foo x"
+    answer = client.post("/v1/search", json={"query": query, "k": 1}).json()
+    assert set(answer["unknown_words"]) >= {"xyzzy", "2021", "o'foo"}
+    assert not {"the", "boat's", "what's", "a", "x"} & set(answer["unknown_words"])
 
 
 def test_queries_that_come_together_each_get_their_own_answer(client: TestClient, shared: SearchEngine) -> None:

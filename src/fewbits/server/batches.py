@@ -28,11 +28,12 @@ class Wish:
 
 @dataclass(frozen=True)
 class Found:
-    """Hits of a query, with the length of their codes and the words of the query that the engine knows."""
+    """Hits of a query, with the length of their codes and the words of the query, those that the engine knows apart."""
 
     bits: int
     hits: list[Hit]
     words: list[str]
+    unknown_words: list[str]
 
 
 Asked = tuple[str, "asyncio.Future[Found]"]
@@ -90,9 +91,9 @@ class Batches:
         answers = self._engine.search_many(
             queries, wish.k, labels=wish.labels, where=wish.where, rescore=wish.rescore, shortlist=wish.shortlist
         )
-        bits, known = self._engine.n_bits, self._words.known
+        bits, words = self._engine.n_bits, self._words
         return [
-            answer if isinstance(answer, Exception) else Found(bits, answer, known(query))
+            answer if isinstance(answer, Exception) else Found(bits, answer, words.known(query), words.unknown(query))
             for query, answer in zip(queries, answers, strict=True)
         ]
 

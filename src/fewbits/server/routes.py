@@ -58,7 +58,7 @@ def _reading(service: Service) -> APIRouter:
         _check_wanted(service, asked)
         wanted = asked.model_dump(exclude={"id", "k"})
         hits = await run(lambda: engine.similar(_own(engine, asked.id), asked.k, **wanted))
-        return Reply({"bits": engine.n_bits, "hits": hits, "words": []})
+        return Reply({"bits": engine.n_bits, "hits": hits, "words": [], "unknown_words": []})
 
     @router.post("/explain", response_model=Explanation)
     async def explain(asked: schemas.ExplainAsked) -> Reply:
@@ -93,7 +93,9 @@ def _reading(service: Service) -> APIRouter:
         """Tell what one bit is about, with documents that are sure of it."""
         service.check_hits(k)
         if not 0 <= bit < engine.n_bits:
-            raise ServiceError(404, "there is no such bit", allowed=f"0 to {engine.n_bits - 1}", got=bit)
+            allowed = f"0 to {engine.n_bits - 1}"
+            hint = f"Choose a bit from {allowed}."
+            raise ServiceError(404, "there is no such bit", allowed=allowed, got=bit, next=hint)
         return Reply(await run(lambda: engine.bit_examples(bit, k)))
 
     @router.get("/document", response_model=Document)
@@ -200,12 +202,15 @@ def _own(engine: SearchEngine, id: DocumentId) -> DocumentId:
 
 def _info(service: Service) -> schemas.Info:
     engine = service.engine
+    facts = engine.facts
     return schemas.Info(
         name=service.name,
         documents=engine.count(),
+        documents_learnt_from=int(facts["documents_learnt_from"]),
         bits=engine.n_bits,
+        most_hits=service.settings.hits,
         labels=dict(islice(engine.labels().items(), LABELS)),
-        method=str(engine.facts["method"]),
+        method=str(facts["method"]),
         takes_text=service.takes_text,
         writable=service.settings.token is not None,
         version=__version__,

@@ -91,6 +91,7 @@ class Hits:
     bits: int  # of a code
     hits: list[Hit]
     words: list[str]  # of the query, that the engine knows
+    unknown_words: list[str]  # of the query, that say nothing to it; the first of them where they are many
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,10 @@ class Info:
     """What this service searches."""
 
     name: str
-    documents: int
+    documents: int  # there are now
+    documents_learnt_from: int  # when the bits were learnt
     bits: int
+    most_hits: int  # of one request
     labels: dict[str, int]  # the 1,000 most common, with the number of documents
     method: str
     takes_text: bool

@@ -42,7 +42,8 @@ class Service:
     def within(self, query: str, radius: int, labels: list[str], where: list[str]) -> Found:
         """All documents within a radius, the nearest of them where they are too many."""
         hits = self.engine.within(query, radius, labels=labels, where=where)
-        return Found(self.engine.n_bits, hits[: self.settings.hits], self.words.known(query))
+        hits = hits[: self.settings.hits]
+        return Found(self.engine.n_bits, hits, self.words.known(query), self.words.unknown(query))
 
     def check_text(self, *texts: str) -> None:
         """Refuse texts that are too long."""

@@ -2,12 +2,19 @@
 
 import { get } from "./api.js";
 import { el, number, show } from "./dom.js";
-import { snippet } from "./words.js";
+import { heading } from "./documents.js";
+import { press } from "./screen.js";
+import { cut, snippet, titled } from "./words.js";
 
 const GRAIN = 10000; // places are whole numbers up to this
 const MARGIN = 0.04;
 const REACH = 10; // pixels around the pointer in which a point is found
 const COLOURS = 8;
+const STEP = 1.8; // of the buttons
+const GAP = 12; // pixels between a point and what is told of it
+const TOLD = 140; // characters
+const RADIUS = 6; // pixels of a hit
+const ALL = { x: 0.5, y: 0.5, zoom: 1 };
 
 export class CorpusMap {
   constructor(panel, chosen) {
@@ -19,7 +26,8 @@ export class CorpusMap {
     this.lit = [];
     this.centre = null;
     this.pointed = null;
-    this.view = { x: 0.5, y: 0.5, zoom: 1 };
+    this.hovered = null;
+    this.view = { ...ALL };
     this.pointers = new Map();
     this.loaded = new Promise((done) => {
       this.finish = done;
@@ -53,7 +61,7 @@ export class CorpusMap {
     this.finish();
     this.legend();
     const sampled = this.data.ids.length < this.data.documents ? `${number(this.data.ids.length)} of ${number(this.data.documents)} documents. ` : "";
-    this.note(`${sampled}Points near each other have like answers. Click on one for more like it.`);
+    this.note(`${sampled}Points near each other have like bits. ${press()} on one for more like it.`);
     this.draw();
     if (this.data.method === "pca" && !this.asked) {
       this.asked = true;
@@ -81,6 +89,15 @@ export class CorpusMap {
     this.lit = hits.map((hit) => String(hit.id));
     this.centre = centre;
     this.pointed = null;
+    this.view = { ...ALL };
+    this.hovered = null;
+    this.tip.hidden = true;
+    this.draw();
+  }
+
+  // More hits of the same query: the view stays where it was taken to.
+  lightMore(hits) {
+    this.lit = hits.map((hit) => String(hit.id));
     this.draw();
   }
 
@@ -144,10 +161,38 @@ export class CorpusMap {
       pen.strokeStyle = colour("--paper");
       pen.stroke();
     };
-    for (const id of [...this.lit].reverse()) ring(id, 5.5, colour("--accent"));
+    for (const id of [...this.lit].reverse()) ring(id, RADIUS - 0.5, colour("--accent"));
     if (this.centre !== null) ring(this.centre, 7, colour("--differs"));
+    if (this.hovered !== null) ring(this.data.ids[this.hovered], RADIUS + 1, colour("--ink")); // what is told may stand farther off
     if (this.pointed !== null) ring(this.pointed, 9, colour("--accent"));
-    this.panel.dataset.lit = this.lit.filter((id) => this.place.has(id)).length;
+    this.panel.dataset.lit = this.litPlaces().length;
+    this.panel.dataset.litInView = this.inView(this.litPlaces()).length;
+    this.panel.dataset.zoom = this.view.zoom.toFixed(2);
+  }
+
+  litPlaces() {
+    return [...this.lit, ...(this.centre === null ? [] : [this.centre])].map((id) => this.place.get(String(id))).filter((place) => place !== undefined);
+  }
+
+  inView(places) {
+    return places.filter((place) => {
+      const [x, y] = this.at(place);
+      return x >= 0 && y >= 0 && x <= this.box.width && y <= this.box.height;
+    });
+  }
+
+  // The buttons look at what is there: hits where some are in view, else points; never at an empty middle.
+  zoomIn() {
+    const lit = this.inView(this.litPlaces());
+    const places = lit.length ? lit : this.inView(this.order);
+    if (places.length) {
+      const { x, y } = this.data;
+      const [middleX, middleY] = [median(places.map((place) => x[place])), median(places.map((place) => y[place]))];
+      const away = (place) => Math.hypot(x[place] - middleX, y[place] - middleY);
+      const middle = places.reduce((best, place) => (away(place) < away(best) ? place : best));
+      Object.assign(this.view, { x: x[middle] / GRAIN, y: y[middle] / GRAIN });
+    }
+    this.zoom(STEP);
   }
 
   nearest(x, y) {
@@ -167,7 +212,8 @@ export class CorpusMap {
     this.view.x += dx / scale(this.view.zoom) - dx / scale(zoom);
     this.view.y += dy / scale(this.view.zoom) - dy / scale(zoom);
     this.view.zoom = zoom;
-    if (zoom === 1) Object.assign(this.view, { x: 0.5, y: 0.5 });
+    if (zoom === 1) this.view = { ...ALL };
+    this.tip.hidden = true;
     this.draw();
   }
 
@@ -202,10 +248,13 @@ export class CorpusMap {
     canvas.addEventListener("pointerleave", () => this.hover(-99, -99));
     for (const button of this.panel.querySelectorAll("[data-map]")) {
       button.addEventListener("click", () => {
-        if (this.data) this.zoom({ in: 1.8, out: 1 / 1.8, all: 0 }[button.dataset.map]);
+        if (!this.data || !this.box) return;
+        if (button.dataset.map === "in") this.zoomIn();
+        else this.zoom(button.dataset.map === "all" ? 0 : 1 / STEP);
       });
     }
     new ResizeObserver(() => this.draw()).observe(canvas);
+    this.panel.querySelector("details").addEventListener("toggle", () => this.draw());
   }
 
   drag(pointer, [x, y]) {
@@ -228,6 +277,7 @@ export class CorpusMap {
     const place = this.nearest(x, y);
     if (place === this.hovered) return;
     this.hovered = place;
+    this.draw();
     clearTimeout(this.timer);
     this.canvas.style.cursor = place === null ? "grab" : "pointer";
     this.tip.hidden = place === null;
@@ -235,12 +285,36 @@ export class CorpusMap {
     const id = this.data.ids[place];
     const label = this.data.labels[this.data.label[place]];
     show(this.tip, el("b", {}, String(id)), label ? el("span", { class: "quiet" }, ` ${label}`) : null);
-    const [px, py] = this.at(place);
-    this.tip.style.left = `${Math.min(Math.max(8, px + 12), this.box.width - 230)}px`;
-    this.tip.style.top = `${py > this.box.height - 110 ? py - 92 : py + 12}px`;
+    this.placeTip(place);
     this.timer = setTimeout(async () => {
       const found = await get(`/v1/document?id=${encodeURIComponent(id)}`).catch(() => null);
-      if (found && this.hovered === place) this.tip.append(el("p", {}, snippet(found.text, new Set()).slice(0, 140)));
+      if (!found || this.hovered !== place) return;
+      const [name, ...beside] = heading(found);
+      const told = cut(snippet(titled(found.text).body, new Set()), TOLD);
+      show(this.tip, el("b", {}, name), beside, label ? el("span", { class: "quiet" }, ` ${label}`) : null, el("p", {}, told));
+      this.placeTip(place);
     }, 120);
   }
+
+  // Beside the point, on the side where it hides no hit; below the map where each side would.
+  placeTip(place) {
+    const [x, y] = this.at(place);
+    const { offsetWidth: width, offsetHeight: height } = this.tip;
+    const lit = this.litPlaces().map((one) => this.at(one));
+    const isFree = ([left, top]) => {
+      const [right, bottom] = [left + width, top + height];
+      const isInside = left >= 0 && top >= 0 && right <= this.box.width && bottom <= this.box.height;
+      return isInside && !lit.some(([px, py]) => px > left - RADIUS && px < right + RADIUS && py > top - RADIUS && py < bottom + RADIUS);
+    };
+    const across = [x + GAP, x - GAP - width, x - width / 2];
+    const down = [y + GAP, y - GAP - height];
+    const below = [Math.max(0, Math.min(x - width / 2, this.box.width - width)), this.box.height + GAP];
+    const [left, top] = down.flatMap((one) => across.map((other) => [other, one])).find(isFree) ?? below;
+    this.tip.style.left = `${left}px`;
+    this.tip.style.top = `${top}px`;
+  }
+}
+
+function median(values) {
+  return [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
 }
