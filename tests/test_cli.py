@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -410,3 +411,61 @@ def test_a_method_without_an_onnx_form_is_an_error_and_leaves_no_file(
     assert done.code == 1
     assert "SpectralHashing has no form in ONNX" in done.err
     assert not (tmp_path / "e.onnx").exists()
+
+
+@pytest.fixture
+def library(run: Run, tmp_path: Path) -> Path:
+    """An engine of records with titles, topics and years."""
+    records = [
+        {"key": f"b{n}", "title": f"Boats {n}", "body": "boat harbour mast wind", "topic": "sea", "year": 2000 + n}
+        for n in range(12)
+    ]
+    records += [
+        {"key": f"s{n}", "title": f"Soups {n}", "body": "garlic onion soup salt", "topic": "food", "year": 2000 + n}
+        for n in range(12)
+    ]
+    path = tmp_path / "records.jsonl"
+    path.write_text("\n".join(map(json.dumps, records)))
+    fields = ["--text", "title", "--text", "body", "--id", "key", "--label", "topic", "--metadata", "year"]
+    assert run("fit", str(path), *fields, "-o", "library", "--method", "itq", "--bits", "8").code == 0
+    return path
+
+
+def test_documents_are_added_and_updated_by_the_fields_the_engine_was_made_with(
+    run: Run, library: Path, tmp_path: Path
+) -> None:
+    record = {"key": "new", "title": "Late boats", "body": "wind", "topic": "sea", "year": 2030, "heading": "Soup"}
+    (tmp_path / "more.jsonl").write_text(json.dumps(record))
+    assert run("add", "library", "more.jsonl").code == 0
+    [answer] = run("search", "library", "boats", "--where", "year=2030", "--label", "sea", "--json").lines
+    assert [(hit["id"], hit["text"]) for hit in answer["hits"]] == [("new", "Late boats\nwind")]
+    assert run("update", "library", "more.jsonl", "--text", "heading").code == 0
+    [answer] = run("search", "library", "soup", "--where", "year=2030", "--json").lines
+    assert [(hit["id"], hit["text"]) for hit in answer["hits"]] == [("new", "Soup")]
+    (tmp_path / "texts").mkdir()
+    (tmp_path / "texts" / "letter.txt").write_text("boat in the wind")
+    assert run("add", "library", "texts").code == 0  # texts alone have no fields
+
+
+def test_hits_show_their_score_title_labels_and_metadata(run: Run, library: Path) -> None:
+    first, title, *_ = run("search", "library", "soup", "-k", "1").out.splitlines()[1:]
+    assert re.fullmatch(r"\d/8  0\.\d\d  s\d+  food  year=20\d\d", first)
+    assert re.fullmatch(r" +Soups \d+", title)
+
+
+def test_a_filter_that_leaves_nothing_says_what_may_be_mistyped(run: Run, library: Path) -> None:
+    for arguments, told in (
+        (["--where", "yaer>=2000"], "No hits. No document has the metadata 'yaer' (there are: year).\n"),
+        (["--label", "see"], "No hits. No document has the label 'see' (there are: food, sea).\n"),
+        (["--where", "year>2050"], "No hits.\n"),
+    ):
+        answer = run("search", "library", "soup", *arguments)
+        assert (answer.code, answer.err) == (0, told)
+    assert run("similar", "library", "s1", "--label", "see").err.endswith("'see' (there are: food, sea).\n")
+
+
+def test_duplicates_are_counted_and_those_of_like_words_alone_are_left_out(run: Run, library: Path) -> None:
+    found = run("duplicates", "library", "--radius", "8", "--alike", "0", "--output", "unique.jsonl")
+    assert found.err.startswith("1 group of near-duplicates; 23 documents have another one.")
+    assert len(Path("unique.jsonl").read_text().splitlines()) == 1
+    assert run("duplicates", "library", "--radius", "8", "--alike", "1.0").err.startswith("2 groups")

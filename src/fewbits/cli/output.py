@@ -38,8 +38,6 @@ def print_json(value: Any) -> None:
 def print_hits(query: str, hits: list[Hit], n_bits: int, reasons: Sequence[Explanation] = ()) -> None:
     """Print a query and its hits for a person, with the reasons for each where they are given."""
     out.print(f"[bold]{escape(query)}[/bold]", soft_wrap=True)
-    if not hits:
-        err.print("No hits.")
     room = len(str(n_bits))
     indent = " " * (2 * room + 3)
     for hit, reason in zip_longest(hits, reasons):

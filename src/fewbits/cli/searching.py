@@ -120,6 +120,7 @@ def search(
         queries,
         answer,
         loaded.explain if explain else None,
+        lambda: loaded.unknown_in_filters(**filters),
         loaded.n_bits,
         has_ids=source is not None,
         are_many=source is not None or query == "-",
@@ -148,6 +149,7 @@ def similar(
         _queries(id, None, None, None),
         lambda written: loaded.similar(loaded.read_id(written), k, **options),
         (lambda written, other: loaded.explain_similar(loaded.read_id(written), other)) if explain else None,
+        lambda: loaded.unknown_in_filters(label or (), where or ()),
         loaded.n_bits,
         has_ids=False,
         are_many=id == "-",
@@ -249,6 +251,7 @@ def _answer_all(
     queries: Iterable[Document],
     answer: Callable[[str], list[Hit]],
     explain: Callable[[str, DocumentId], Explanation] | None,
+    why_none: Callable[[], list[str]],
     n_bits: int,
     *,
     has_ids: bool,
@@ -272,6 +275,8 @@ def _answer_all(
             print_json({**({"id": query.id} if has_ids else {}), "query": query.text, "hits": hits, **extra})
         else:
             print_hits(query.text, hits, n_bits, reasons)
+        if not hits:
+            err.print(" ".join(["No hits.", *why_none()]), markup=False, soft_wrap=True)
     if failed:
         raise typer.Exit(1)
 

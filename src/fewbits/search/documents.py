@@ -129,15 +129,16 @@ class Reader:
         """Names of the metadata that can be filtered by."""
         return [name for (name,) in self._connection.execute("SELECT DISTINCT field FROM facets ORDER BY field")]
 
-    def check_filters(self, labels: Sequence[str], conditions: Sequence[Condition]) -> None:
-        """Refuse a label or a field that no document has: it is mistyped rather than meant."""
+    def unknown_in_filters(self, labels: Sequence[str], conditions: Sequence[Condition]) -> list[str]:
+        """Sentences on labels and fields that no document has: they may be mistyped."""
+        told = []
         for label in labels:
             if not self._has("SELECT 1 FROM labels WHERE label = ?", label):
-                names = list(self.label_counts())
-                raise _unknown("label", label, names)
+                told.append(_unknown("label", label, list(self.label_counts())))
         for condition in conditions:
             if not self._has("SELECT 1 FROM facets WHERE field = ?", condition.field):
-                raise _unknown("field in its metadata", condition.field, self.fields())
+                told.append(_unknown("metadata", condition.field, self.fields()))
+        return told
 
     def _has(self, query: str, value: str) -> bool:
         return self._connection.execute(f"{query} LIMIT 1", (str(value),)).fetchone() is not None
@@ -306,10 +307,10 @@ class Writer(Reader):
                 raise DataError("ids are all texts or all whole numbers", got=f"{document.id!r} beside others")
 
 
-def _unknown(what: str, name: str, known: list[str]) -> DataError:
+def _unknown(what: str, name: str, known: list[str]) -> str:
     more = f" and {len(known) - SHOWN_NAMES:,} more" if len(known) > SHOWN_NAMES else ""
-    allowed = ", ".join(known[:SHOWN_NAMES]) + more if known else "none, as there are no others"
-    return DataError(f"no document has the {what} {name!r}", allowed=allowed)
+    there = f"there are: {', '.join(known[:SHOWN_NAMES])}{more}" if known else "none has any"
+    return f"No document has the {what} {name!r} ({there})."
 
 
 def _check_once(ids: Sequence[DocumentId]) -> None:

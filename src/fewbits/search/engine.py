@@ -41,7 +41,7 @@ from fewbits.search.making import (
 )
 from fewbits.search.model import Model, has_content, says_nothing
 from fewbits.search.ranking import Ranked, check_rescoring, rank, rank_many
-from fewbits.search.view import Hit, Opened, View
+from fewbits.search.view import Hit, Opened, View, conditions_of
 from fewbits.search.word_rows import LearntWords
 
 FORMAT = "fewbits engine"
@@ -404,6 +404,11 @@ class SearchEngine:
             view.index.expect_weighted()
             if view.model.takes_text and len(view.index):
                 view.meanings()
+
+    def unknown_in_filters(self, labels: Sequence[str] = (), where: Sequence[str | Condition] = ()) -> list[str]:
+        """Sentences on labels and fields of filters that no document has, and which there are."""
+        with self._view() as view:
+            return view.reader.unknown_in_filters(labels, conditions_of(where))
 
     def labels(self) -> dict[str, int]:
         """How many documents have each label, most first."""

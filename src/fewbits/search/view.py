@@ -86,9 +86,7 @@ class View:
             )
         chosen: Positions | None = None
         if labels or where:
-            conditions = [one if isinstance(one, Condition) else Condition.parse(one) for one in where]
-            self.reader.check_filters(labels, conditions)
-            chosen = self.reader.matching(labels, conditions)
+            chosen = self.reader.matching(labels, conditions_of(where))
         if among is not None:
             named = np.array(self.reader.positions(list(among)), dtype=np.int64)
             chosen = named if chosen is None else np.intersect1d(chosen, named)
@@ -118,6 +116,11 @@ class View:
         if position not in self.index:
             raise DataError(f"the document {id!r} has no word that this engine knows", hint="Search by a text instead.")
         return position
+
+
+def conditions_of(where: Sequence[str | Condition]) -> list[Condition]:
+    """Conditions, those that are written read."""
+    return [one if isinstance(one, Condition) else Condition.parse(one) for one in where]
 
 
 def _hit(document: Document, distance: int, score: float) -> Hit:
