@@ -49,10 +49,10 @@ def duplicate_groups(
 def _rows(words: StoredWords, positions: Positions) -> Any:
     """Words of documents as sparse rows."""
     owners, columns, weights = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
-    for places, found, counts in words.parts(positions):
+    for places, found, values, counts in words.parts(positions):
         owners.append(np.repeat(places, counts))
-        columns.append(found["column"].astype(np.int64))
-        weights.append(found["weight"])
+        columns.append(found.astype(np.int64))
+        weights.append(values)
     width = max(int(part.max(initial=0)) for part in columns) + 1
     cells = (np.concatenate(owners), np.concatenate(columns))
     return sparse.csr_array((np.concatenate(weights), cells), shape=(len(positions), width))

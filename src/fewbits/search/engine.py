@@ -172,7 +172,7 @@ class SearchEngine:
             opened.model.write(generation)
             with opened.database.copied_to(generation / DOCUMENTS) as copy:
                 if opened.model.takes_text:
-                    LearntWords.write(generation, Reader(copy))
+                    LearntWords.write(generation, Reader(copy), opened.model.features.n_features)
 
         save_folder(Path(folder), FORMAT, FORMAT_VERSION, write, living=[DOCUMENTS])
 

@@ -108,10 +108,6 @@ def _by_words(words: StoredWords, row: Any, candidates: Ranked) -> Ranked:
         return candidates
     query = np.zeros(row.shape[1], dtype=np.float32)
     query[row.indices] = row.data
-    cosines = np.zeros(len(candidates.positions), dtype=np.float32)
-    for places, found, counts in words.parts(candidates.positions):
-        products = query[found["column"]] * found["weight"]
-        owners = np.repeat(np.arange(len(counts)), counts)
-        cosines[places] = np.bincount(owners, weights=products, minlength=len(counts))
+    cosines = words.cosines(query, candidates.positions)
     order = np.argsort(-cosines, kind="stable")
     return Ranked(candidates.positions[order], candidates.distances[order], cosines[order])

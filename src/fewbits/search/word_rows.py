@@ -14,53 +14,74 @@ from numpy.typing import NDArray
 from fewbits.files import read_array, write_array
 from fewbits.search.documents import WORD, Positions, Reader
 
-WORDS, STARTS = "words.npy", "word_starts.npy"
+COLUMNS, WEIGHTS, STARTS = "word_columns.npy", "word_weights.npy", "word_starts.npy"
+
+Counts = NDArray[np.int64]
+Part = tuple[NDArray[np.int64], NDArray[Any], NDArray[np.float32], Counts]
 
 
 class LearntWords:
-    """Words of the documents that were learnt from, one after the other in a file that never changes.
+    """Words of the documents that were learnt from, one after the other in files that never change.
 
-    Three thousand documents are read from here in the time that a database takes for a few hundred. It says nothing
-    that the database does not: a folder without it is slower, not poorer.
+    Three thousand documents are read from here in the time that a database takes for a few hundred. They say nothing
+    that the database does not: a folder without them is slower, not poorer.
     """
 
-    def __init__(self, starts: NDArray[np.int64], words: NDArray[Any]) -> None:
+    def __init__(self, starts: NDArray[np.int64], columns: NDArray[Any], weights: NDArray[np.float32]) -> None:
         self._starts = starts  # by position, and one more; a document that is not here has none
-        self._words = words  # as WORD
+        self._columns = columns
+        self._weights = weights
 
     @classmethod
-    def write(cls, folder: Path, reader: Reader) -> None:
-        """Write two files into a folder."""
+    def write(cls, folder: Path, reader: Reader, n_features: int) -> None:
+        """Write three files into a folder."""
         last, total = reader.extent_of_learnt_words()
         counts = np.zeros(last + 2, dtype=np.int64)
-        words = open_memmap(folder / WORDS, mode="w+", dtype=WORD, shape=(total,))
+        small = np.min_scalar_type(n_features)
+        columns = open_memmap(folder / COLUMNS, mode="w+", dtype=small, shape=(total,))
+        weights = open_memmap(folder / WEIGHTS, mode="w+", dtype=np.float32, shape=(total,))
         end = 0
         for position, content in reader.learnt_words():
             found = np.frombuffer(content, dtype=WORD)
-            words[end : end + len(found)] = found
+            columns[end : end + len(found)], weights[end : end + len(found)] = found["column"], found["weight"]
             counts[position + 1] = len(found)
             end += len(found)
-        words.flush()
+        columns.flush()
+        weights.flush()
         write_array(folder / STARTS, counts.cumsum())
 
     @classmethod
     def read(cls, folder: Path) -> LearntWords | None:
         """Map what :meth:`write` wrote; None where it is not there."""
-        if not (folder / WORDS).exists():
+        if not (folder / COLUMNS).exists():
             return None
-        return cls(read_array(folder / STARTS), read_array(folder / WORDS, memory_map=True))
+        mapped = (np.asarray(read_array(folder / name, memory_map=True)) for name in (COLUMNS, WEIGHTS))
+        return cls(read_array(folder / STARTS), *mapped)
 
     def holds(self, positions: Positions) -> NDArray[np.bool_]:
         """Which documents may be here; those that were changed since may be too."""
         return positions < len(self._starts) - 1
 
-    def of(self, positions: Positions) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Words of documents one after the other, and how many each has."""
+    def of(self, positions: Positions) -> tuple[NDArray[Any], NDArray[np.float32], Counts]:
+        """Columns and weights of documents one after the other, and how many each has."""
+        places, counts = self._places(positions)
+        return self._columns[places], self._weights[places], counts
+
+    def cosines(self, query: NDArray[np.float32], positions: Positions) -> NDArray[np.float64]:
+        """Products of a dense row with documents; of words that the query has not, the weights are not read."""
+        places, counts = self._places(positions)
+        columns = self._columns[places]
+        shared = np.flatnonzero((query != 0)[columns])
+        products = query[columns[shared]] * self._weights[places[shared]]
+        owners = np.searchsorted(counts.cumsum(), shared, side="right")
+        sums: NDArray[np.float64] = np.bincount(owners, weights=products, minlength=len(positions)).astype(np.float64)
+        return sums
+
+    def _places(self, positions: Positions) -> tuple[NDArray[np.int64], Counts]:
         first = self._starts[positions]
         counts = self._starts[positions + 1] - first
         ends = counts.cumsum()
-        places = np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - ends + counts, counts)
-        return self._words[places], counts
+        return np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - ends + counts, counts), counts
 
 
 @dataclass(frozen=True)
@@ -71,12 +92,29 @@ class StoredWords:
     learnt: LearntWords | None
     new: Positions  # documents that were added or updated since: what is learnt of them is out of date
 
-    def parts(self, positions: Positions) -> Iterator[tuple[NDArray[np.int64], NDArray[Any], NDArray[np.int64]]]:
-        """Words of documents in one or two parts: places in the list, their words in a row, and how many each has."""
-        is_learnt = np.zeros(len(positions), dtype=bool)
-        if self.learnt is not None:
-            is_learnt = self.learnt.holds(positions) & ~np.isin(positions, self.new)
-            if is_learnt.any():
-                yield np.flatnonzero(is_learnt), *self.learnt.of(positions[is_learnt])
+    def parts(self, positions: Positions) -> Iterator[Part]:
+        """Words in one or two parts: places in the list, columns and weights in a row, and how many each has."""
+        is_learnt = self._is_learnt(positions)
+        if self.learnt is not None and is_learnt.any():
+            yield np.flatnonzero(is_learnt), *self.learnt.of(positions[is_learnt])
         if not is_learnt.all():
-            yield np.flatnonzero(~is_learnt), *self.reader.words(positions[~is_learnt])
+            words, counts = self.reader.words(positions[~is_learnt])
+            yield np.flatnonzero(~is_learnt), words["column"], words["weight"], counts
+
+    def cosines(self, query: NDArray[np.float32], positions: Positions) -> NDArray[np.float32]:
+        """Cosines of a query, a dense row of length 1, with documents."""
+        result = np.zeros(len(positions), dtype=np.float32)
+        is_learnt = self._is_learnt(positions)
+        if self.learnt is not None and is_learnt.any():
+            result[is_learnt] = self.learnt.cosines(query, positions[is_learnt])
+        if not is_learnt.all():
+            words, counts = self.reader.words(positions[~is_learnt])
+            owners = np.repeat(np.arange(len(counts)), counts)
+            products = query[words["column"]] * words["weight"]
+            result[~is_learnt] = np.bincount(owners, weights=products, minlength=len(counts))
+        return result
+
+    def _is_learnt(self, positions: Positions) -> NDArray[np.bool_]:
+        if self.learnt is None:
+            return np.zeros(len(positions), dtype=bool)
+        return self.learnt.holds(positions) & ~np.isin(positions, self.new)
