@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -62,6 +63,8 @@ def test_thousands_of_codes_are_grouped_as_comparing_all_would(kind: str) -> Non
 def test_a_million_codes_are_grouped_in_a_minute_and_a_gigabyte() -> None:
     script = """
 import time
+from typing import Any
+
 import numpy as np
 from fewbits.benchmark.memory import peak_memory_mb
 from fewbits.index.near import near_groups
@@ -135,7 +138,7 @@ def test_near_duplicates_are_those_that_comparing_all_with_all_gives(
     ]
     engine = SearchEngine.from_texts(texts, n_bits=n_bits, method="lsh", random_state=0)
     radius = min(radius, n_bits)
-    rows = engine.features.transform(texts)
+    rows: Any = engine.features.transform(texts)
     bits = unpack(engine.encode(texts), n_bits)
     near = ((rows @ rows.T).toarray() >= alike - 1e-5) & ((bits[:, None] != bits[None]).sum(axis=2) <= radius)
     _, labels = connected_components(near, directed=False)
