@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +60,11 @@ def test_every_suite_of_the_package_names_methods_and_data_sets_that_exist(name:
 
 def test_the_quick_suite_needs_no_archive_and_the_paper_suite_has_every_method_set_and_length() -> None:
     assert {spec.dataset for spec in load_suite("quick").specs} == {"docstrings"}
-    cells = {(s.method, s.dataset, s.bits) for s in load_suite("paper").specs if s.seed == 2 and not s.parameters}
-    assert cells == {(m, d, bits) for m in METHODS for d in ("reuters", "ng20", "tmc") for bits in LENGTHS}
+    seeds = Counter((s.method, s.dataset, s.bits) for s in load_suite("paper").specs if not s.parameters)
+    once = ("nash-n", "nash-dn")  # which the paper's tables do not have
+    assert seeds == {
+        (m, d, bits): 1 if m in once else 3 for m in METHODS for d in ("reuters", "ng20", "tmc") for bits in LENGTHS
+    }
 
 
 def test_a_grid_is_every_choice_of_its_values_beside_the_fixed_parameters(tmp_path: Path) -> None:
