@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,6 +26,7 @@ from fewbits.cli.options import (
 )
 from fewbits.cli.output import err, out, print_json, watch
 from fewbits.corpus import Document, read_documents
+from fewbits.corpus.readers import Fields
 from fewbits.features import TextVectorizer
 from fewbits.features.dense import load_embeddings
 from fewbits.search import LEARN_FROM, SearchEngine
@@ -64,7 +65,7 @@ def fit(
     """
     start = time.perf_counter()
     SearchEngine.check_folder(output)  # before any long work
-    fields = _Fields(text or ["text"], id, label, label_separator, metadata or [])
+    fields = Fields(tuple(text or ["text"]), id, label, label_separator, tuple(metadata or ()))
     documents = _read(source, fields, encoding)
     options: dict[str, Any] = {
         "notes": {FIELDS: asdict(fields)},
@@ -176,17 +177,6 @@ def lines(argument: str) -> Iterator[str]:
         yield argument
 
 
-@dataclass(frozen=True)
-class _Fields:
-    """Which fields of a file hold what; an engine remembers those that it was made with."""
-
-    text: list[str]
-    id: str | None
-    label: str | None
-    label_separator: str | None
-    metadata: list[str]
-
-
 def _remembered(
     engine: SearchEngine,
     source: str,
@@ -195,21 +185,21 @@ def _remembered(
     label: str | None,
     label_separator: str | None,
     metadata: list[str] | None,
-) -> _Fields:
+) -> Fields:
     """The fields that are named, and for those that are not, what the engine was made with."""
     known = engine.facts.get("notes", {}).get(FIELDS, {})
     if Path(source).is_dir() or Path(source).suffix.lower() == ".txt":
         known = {}  # texts alone have no fields
-    return _Fields(
-        text or known.get("text") or ["text"],
+    return Fields(
+        tuple(text or known.get("text") or ["text"]),
         id or known.get("id"),
         label or known.get("label"),
         label_separator or known.get("label_separator"),
-        metadata or known.get("metadata") or [],
+        tuple(metadata or known.get("metadata") or ()),
     )
 
 
-def _read(source: str, fields: _Fields, encoding: str) -> Iterable[Document]:
+def _read(source: str, fields: Fields, encoding: str) -> Iterable[Document]:
     return watch(read_documents(source, **asdict(fields), encoding=encoding), "Reading documents")
 
 
