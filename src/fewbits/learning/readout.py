@@ -74,7 +74,7 @@ class ReadoutLoss:
         values, exponentials, sums = self._evaluate(codes)  # pi = exponentials / sums
         with torch.no_grad():
             raised = self.readout.embeddings.clamp(-LARGEST_EXPONENT, LARGEST_EXPONENT).exp()  # (outputs, bits)
-            up, down = (exponentials @ torch.cat([raised, raised.reciprocal()], dim=1)).chunk(2, dim=1)
+            up, down = (exponentials.T @ torch.cat([raised, raised.reciprocal()], dim=1)).chunk(2, dim=1)
             direction = 1 - 2 * codes  # D
             ratio = torch.where(codes > 0.5, down, up) / sums[:, None]  # (documents, bits)
             differences = self.targets.totals[:, None] * ratio.log() - direction * self.sums_of_embeddings[:, :-1]
@@ -98,16 +98,17 @@ class Evaluation(NamedTuple):
     """What is known of codes after an evaluation."""
 
     values: Tensor  # (documents,): f(z)
-    exponentials: Tensor  # (documents, outputs): of the scores
+    exponentials: Tensor  # (outputs, documents): of the scores
     sums: Tensor  # (documents,): of the exponentials
 
 
 class _SoftmaxLoss(torch.autograd.Function):
-    """Loss and its gradient in one documents x outputs block of memory, passed over as seldom as can be.
+    """Loss and its gradient in one outputs x documents block of memory, passed over as seldom as can be.
 
     Passing over that block is most of the time of a step. So the largest score is taken off only where sums have
     overflowed or vanished, the exponentials are never divided by their sums, powers are of 2 (half the time of powers
-    of e), and the backward pass works in the same block, which it can do once.
+    of e), and the backward pass works in the same block, which it can do once. A row is an output: were it a document,
+    MKL would make the few long rows of the product on one core.
     """
 
     @staticmethod
@@ -117,18 +118,18 @@ class _SoftmaxLoss(torch.autograd.Function):
         count = len(codes)
         codes = codes if others is None else torch.cat([codes, others])
         codes = torch.nn.functional.pad(codes, (0, 1), value=1.0)  # the bit of the bias
-        block = (codes * LOG2_E) @ table.T  # (documents, outputs): the scores s / ln 2, then their powers of 2
-        sums = block.exp2_().sum(dim=1)
+        block = table @ (codes * LOG2_E).T  # (outputs, documents): the scores s / ln 2, then their powers of 2
+        sums = block.exp2_().sum(dim=0)
         largest = None
         if not ((sums > 1 / LARGEST_SUM) & (sums < LARGEST_SUM)).all():
-            torch.mm(codes * LOG2_E, table.T, out=block)
-            largest = block.amax(dim=1)
-            sums = block.sub_(largest[:, None]).exp2_().sum(dim=1)
+            torch.mm(table, (codes * LOG2_E).T, out=block)
+            largest = block.amax(dim=0)
+            sums = block.sub_(largest).exp2_().sum(dim=0)
         parts = (codes.view(-1, count, codes.shape[1]) * sums_of_embeddings).sum(dim=2)  # x.s
         logs = sums.log() if largest is None else sums.log() + largest / LOG2_E
         values = (targets.totals * logs.view(-1, count) - parts).view(-1)
         ctx.save_for_backward(codes[:count], table, sums_of_embeddings, sums[:count])
-        ctx.block, ctx.targets = block[:count], targets  # not saved tensors: those may not be written to
+        ctx.block, ctx.targets = block, targets  # not saved tensors: those may not be written to
         ctx.mark_non_differentiable(block, sums)
         ctx.set_materialize_grads(False)  # or each step would fill a block of zeros as the gradient of the block
         return values, block, sums
@@ -139,12 +140,13 @@ class _SoftmaxLoss(torch.autograd.Function):
         if ctx.block is None:
             raise RuntimeError("this loss can be differentiated once: evaluate it again")
         block, targets, ctx.block = ctx.block, ctx.targets, None
+        exponentials = block[:, : len(codes)]  # without those of the others
         grad = grad[: len(codes)]
         # The gradient of the scores is grad (N pi - x), pi = block / sums: as s (block - x sums / N) with s of a row.
         scale = (targets.totals * grad / sums)[:, None]
         by_codes = None
         if ctx.needs_input_grad[0]:
-            by_codes = (scale * (block @ table) - grad[:, None] * sums_of_embeddings)[:, :-1]
-        places = targets.rows * len(table) + targets.words
+            by_codes = (scale * (exponentials.T @ table) - grad[:, None] * sums_of_embeddings)[:, :-1]
+        places = targets.words * block.shape[1] + targets.rows
         block.view(-1).index_add_(0, places, -targets.values * (sums / targets.totals.clamp(min=TINY))[targets.rows])
-        return by_codes, block.T @ (scale * codes), None, None, None
+        return by_codes, exponentials @ (scale * codes), None, None, None
