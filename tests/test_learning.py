@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
+from sklearn.svm import LinearSVC
 from torch.distributions import Bernoulli, kl_divergence
 
 from fewbits import BernoulliVAE, PairwiseHasher, precision_at_k
@@ -169,6 +170,21 @@ def test_machines_have_their_share_in_a_linear_encoder_and_alone_say_what_a_bit_
     )
     assert np.allclose(blended_weights, 2 / 3 * learnt_weights + 1 / 3 * machines_weights, atol=1e-5)
     assert precision(blended) >= precision(learnt)
+
+
+def test_a_machine_is_taught_on_words_weighed_by_naive_bayes() -> None:
+    options = {**QUICK, "hidden": (), "epochs": 1}
+    learnt, machines = (PairwiseHasher(**options, svm_share=share).fit(ROWS, CLASSES) for share in (0.0, 1.0))
+    of_label = np.array([learnt.transform(ROWS[label == CLASSES]).mean(axis=0) >= 0.5 for label in range(3)])
+    wanted, rows = of_label[CLASSES], ROWS.toarray()
+    told = [bit for bit in range(wanted.shape[1]) if 0 < wanted[:, bit].sum() < len(wanted)]
+    assert told
+    for bit in told:
+        one, zero = (rows[wanted[:, bit] == side].sum(axis=0) + 0.1 for side in (True, False))
+        ratio = np.log((one / one.sum()) / (zero / zero.sum()))
+        expected = LinearSVC(random_state=0).fit(rows * ratio, wanted[:, bit]).coef_[0] * ratio
+        found = machines.encoder_layers_[0][0][:, bit]
+        assert found @ expected / np.linalg.norm(found) / np.linalg.norm(expected) > 0.999
 
 
 def test_machines_have_no_share_where_labels_are_missing_or_layers_are_hidden() -> None:

@@ -55,7 +55,7 @@ class PairwiseHasher(NeuralHasher):
         All pairs of a batch with both kinds counting alike, or two mini-batches paired document by document.
     pair_distance : {"expected", "sampled"}, default="expected"
         Whether a pair's distance is the exact expectation, or drawn (random pairs only).
-    svm_share : float, default=1/3
+    svm_share : float, default=0.5
         Share of linear support vector machines in a linear encoder, where all documents have labels: one for each bit,
         taught what the bit says of most documents with the same labels. With hidden layers there are none.
     n_neighbours : int or None, default=None
@@ -101,7 +101,7 @@ class PairwiseHasher(NeuralHasher):
         margin: float | None = 0.5,
         pairs: str = "balanced",
         pair_distance: str = "expected",
-        svm_share: float = 1 / 3,
+        svm_share: float = 0.5,
         n_neighbours: int | None = None,
         neighbour_weight: float = 0.9,
         neighbour_dimensions: int = 128,

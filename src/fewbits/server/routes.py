@@ -30,13 +30,14 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 def make_routes(service: Service) -> APIRouter:
     """All addresses under /v1, and those that machines look at."""
     router = APIRouter(responses=ERRORS)
-    router.include_router(_reading(service))
+    router.include_router(_searching(service))
+    router.include_router(_describing(service))
     router.include_router(_writing(service))
     router.include_router(_watching(service))
     return router
 
 
-def _reading(service: Service) -> APIRouter:
+def _searching(service: Service) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["search"])
     engine, run = service.engine, service.workers.run
 
@@ -82,6 +83,13 @@ def _reading(service: Service) -> APIRouter:
         _check_takes_text(service)
         codes = await run(lambda: list(to_hex(engine.encode(asked.texts), engine.n_bits)))
         return Reply({"bits": engine.n_bits, "codes": codes})
+
+    return router
+
+
+def _describing(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/v1", tags=["search"])
+    engine, run = service.engine, service.workers.run
 
     @router.get("/bits", response_model=schemas.Bits)
     async def bits() -> Reply:
