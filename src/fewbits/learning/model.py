@@ -63,7 +63,12 @@ class Model(Networks):
         self.decoder = SoftmaxReadout(shape.n_bits, log_of_mean(mean_row), generator=generator)
         self.classifier = None
         if mean_labels is not None:
-            self.classifier = SoftmaxReadout(shape.n_bits, log_of_mean(mean_labels), generator=generator)
+            # From a small start the codes of labels find their places by themselves. But a network with hidden layers
+            # learns in short steps, by which small weights would hardly grow, and short codes say nothing without them.
+            scale = (2 / (shape.n_bits + len(mean_labels))) ** 0.5 if shape.hidden else 0.01  # Glorot's
+            self.classifier = SoftmaxReadout(
+                shape.n_bits, log_of_mean(mean_labels), initial_scale=scale, generator=generator
+            )
         self.fixed_noise = 0.0 if isinstance(shape.noise, bool) else float(shape.noise)
         self.noise_scale = nn.Linear(shape.n_bits, shape.n_bits) if shape.noise is True else None
         if self.noise_scale is not None:
