@@ -172,6 +172,13 @@ def test_machines_have_their_share_in_a_linear_encoder_and_alone_say_what_a_bit_
     assert precision(blended) >= precision(learnt)
 
 
+def test_a_classifier_starts_small_before_a_linear_encoder_and_at_glorots_scale_behind_hidden_layers() -> None:
+    for hidden, scale in (((), 0.01), ((20,), (2 / (8 + 300)) ** 0.5)):
+        model = Model(Shape(8, hidden), torch.full((50,), 1 / 50), torch.full((300,), 1 / 300), torch.Generator())
+        assert model.classifier is not None
+        assert float(model.classifier.embeddings.std()) == pytest.approx(scale, rel=0.1)
+
+
 def test_a_machine_is_taught_on_words_weighed_by_naive_bayes() -> None:
     options = {**QUICK, "hidden": (), "epochs": 1}
     learnt, machines = (PairwiseHasher(**options, svm_share=share).fit(ROWS, CLASSES) for share in (0.0, 1.0))
