@@ -35,6 +35,7 @@ REFINING_BITS = 128  # codes that only serve to find better neighbours are long
 FEW_WORDS = 2000
 HIDDEN = (1000,)
 LEAST_STEPS = 300  # a small corpus is passed over more often
+SHORT_STEP = 0.002
 NOT_PART_OF_TRAINING = ("callbacks", "checkpoint", "verbose", "device", "random_state")
 
 
@@ -227,8 +228,13 @@ class NeuralHasher(Hasher):
         """The networks to train."""
         from fewbits.learning.model import Model, Shape
 
-        hidden, _ = self._depth_and_speed(X.shape[1], n_bits)
-        shape = Shape(n_bits, hidden, self.dropout, self.word_dropout, self.initial_scale, self.noise)
+        hidden, learning_rate = self._depth_and_speed(X.shape[1], n_bits)
+        # From a small start the codes of labels find their places by themselves. But no step of Adam's is longer than
+        # the learning rate: by short ones small weights hardly grow, and without large ones short codes say nothing.
+        label_scale = None if learning_rate < SHORT_STEP else 0.01
+        shape = Shape(
+            n_bits, hidden, self.dropout, self.word_dropout, self.initial_scale, self.noise, label_scale=label_scale
+        )
         return Model(shape, mean_row(X), None if labels is None else mean_row(labels), generator)
 
     def _keep(self, model: Networks, X: Any) -> None:

@@ -23,6 +23,7 @@ class Shape:
     word_dropout: float = 0.0
     initial_scale: float = 0.03
     noise: bool | float = False  # True for data-dependent noise; a number for its fixed spread
+    label_scale: float | None = 0.01  # of the classifier's weights; None for Glorot's
 
 
 class Networks(nn.Module):
@@ -63,9 +64,9 @@ class Model(Networks):
         self.decoder = SoftmaxReadout(shape.n_bits, log_of_mean(mean_row), generator=generator)
         self.classifier = None
         if mean_labels is not None:
-            # From a small start the codes of labels find their places by themselves. But a network with hidden layers
-            # learns in short steps, by which small weights would hardly grow, and short codes say nothing without them.
-            scale = (2 / (shape.n_bits + len(mean_labels))) ** 0.5 if shape.hidden else 0.01  # Glorot's
+            scale = shape.label_scale
+            if scale is None:
+                scale = (2 / (shape.n_bits + len(mean_labels))) ** 0.5
             self.classifier = SoftmaxReadout(
                 shape.n_bits, log_of_mean(mean_labels), initial_scale=scale, generator=generator
             )
