@@ -63,8 +63,6 @@ def test_thousands_of_codes_are_grouped_as_comparing_all_would(kind: str) -> Non
 def test_a_million_codes_are_grouped_in_a_minute_and_a_gigabyte() -> None:
     script = """
 import time
-from typing import Any
-
 import numpy as np
 from fewbits.benchmark.memory import peak_memory_mb
 from fewbits.index.near import near_groups

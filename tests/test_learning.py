@@ -173,8 +173,8 @@ def test_machines_have_their_share_in_a_linear_encoder_and_alone_say_what_a_bit_
 
 
 def test_a_classifier_starts_small_or_where_told_so_at_glorots_scale() -> None:
-    for wanted, scale in ((0.01, 0.01), (None, (2 / (8 + 300)) ** 0.5)):
-        shape = Shape(8, label_scale=wanted)
+    for is_large, scale in ((False, 0.01), (True, (2 / (8 + 300)) ** 0.5)):
+        shape = Shape(8, has_large_labels=is_large)
         model = Model(shape, torch.full((50,), 1 / 50), torch.full((300,), 1 / 300), torch.Generator())
         assert model.classifier is not None
         assert float(model.classifier.embeddings.detach().std()) == pytest.approx(scale, rel=0.1)

@@ -35,7 +35,7 @@ REFINING_BITS = 128  # codes that only serve to find better neighbours are long
 FEW_WORDS = 2000
 HIDDEN = (1000,)
 LEAST_STEPS = 300  # a small corpus is passed over more often
-SHORT_STEP = 0.002
+SHORT_STEP = 0.002  # learning rates below it need thousands of steps for a weight of some units
 NOT_PART_OF_TRAINING = ("callbacks", "checkpoint", "verbose", "device", "random_state")
 
 
@@ -231,10 +231,8 @@ class NeuralHasher(Hasher):
         hidden, learning_rate = self._depth_and_speed(X.shape[1], n_bits)
         # From a small start the codes of labels find their places by themselves. But no step of Adam's is longer than
         # the learning rate: by short ones small weights hardly grow, and without large ones short codes say nothing.
-        label_scale = None if learning_rate < SHORT_STEP else 0.01
-        shape = Shape(
-            n_bits, hidden, self.dropout, self.word_dropout, self.initial_scale, self.noise, label_scale=label_scale
-        )
+        sizes = (n_bits, hidden, self.dropout, self.word_dropout, self.initial_scale, self.noise)
+        shape = Shape(*sizes, has_large_labels=learning_rate < SHORT_STEP)
         return Model(shape, mean_row(X), None if labels is None else mean_row(labels), generator)
 
     def _keep(self, model: Networks, X: Any) -> None:

@@ -57,7 +57,8 @@ class PairwiseHasher(NeuralHasher):
         Whether a pair's distance is the exact expectation, or drawn (random pairs only).
     svm_share : float, default=0.5
         Share of linear support vector machines in a linear encoder, where all documents have labels: one for each bit,
-        taught what the bit says of most documents with the same labels. With hidden layers there are none.
+        taught what the bit says of most documents with the same labels, on words weighed by naive Bayes. With hidden
+        layers there are none.
     n_neighbours : int or None, default=None
         How many neighbours' words are explained beside a document's own; None for 0 where all documents have labels,
         else as for :class:`BernoulliVAE`.

@@ -23,7 +23,7 @@ class Shape:
     word_dropout: float = 0.0
     initial_scale: float = 0.03
     noise: bool | float = False  # True for data-dependent noise; a number for its fixed spread
-    label_scale: float | None = 0.01  # of the classifier's weights; None for Glorot's
+    has_large_labels: bool = False  # whether the classifier starts at Glorot's scale
 
 
 class Networks(nn.Module):
@@ -64,12 +64,9 @@ class Model(Networks):
         self.decoder = SoftmaxReadout(shape.n_bits, log_of_mean(mean_row), generator=generator)
         self.classifier = None
         if mean_labels is not None:
-            scale = shape.label_scale
-            if scale is None:
-                scale = (2 / (shape.n_bits + len(mean_labels))) ** 0.5
-            self.classifier = SoftmaxReadout(
-                shape.n_bits, log_of_mean(mean_labels), initial_scale=scale, generator=generator
-            )
+            large = {"initial_scale": (2 / (shape.n_bits + len(mean_labels))) ** 0.5}
+            start = large if shape.has_large_labels else {}
+            self.classifier = SoftmaxReadout(shape.n_bits, log_of_mean(mean_labels), **start, generator=generator)
         self.fixed_noise = 0.0 if isinstance(shape.noise, bool) else float(shape.noise)
         self.noise_scale = nn.Linear(shape.n_bits, shape.n_bits) if shape.noise is True else None
         if self.noise_scale is not None:
