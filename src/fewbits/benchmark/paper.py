@@ -203,8 +203,8 @@ def scale_table(store: Store) -> Table:
         planned=len(specs),
         notes=[
             *_floor(store, specs),
-            "ARM-DVAE, PSH-ARM and PSH-GS have ten epochs, the NASH and VDSH families and S-RBM five; both defaults have"
-            " their own.",
+            "ARM-DVAE, PSH-ARM and PSH-GS have ten epochs, the NASH and VDSH families and S-RBM five; both defaults"
+            " have their own.",
             "Published figures are on RCV1, another collection of this size.",
         ],
     )

@@ -8,11 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.cluster import MiniBatchKMeans
+from sklearn.decomposition import TruncatedSVD
+from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 
 from fewbits.checks import check_whole_number
 from fewbits.codes import Bits
-from fewbits.hashers.base import Hasher, sample_rows, with_small_indices
+from fewbits.hashers.base import Hasher, row_by_row, sample_rows
 from fewbits.hashers.distances import squared_distances
 
 MANY_ROWS = 20_000  # whose distances to all anchors are held at one time
@@ -26,6 +28,10 @@ class AnchorGraphHashing(Hasher):
     matrix, and a new document's value on them is its own row of Z times a table, so all documents, training ones
     included, are encoded alike. The eigenvector of eigenvalue 1, which is constant, is left out.
 
+    Documents and anchors are compared in a latent semantic space, by direction alone. Among all words nearly all
+    documents are equally far from each other: a few anchors near the middle would be everybody's nearest, others one
+    document's own, and short codes would be constant.
+
     Parameters
     ----------
     n_bits : int, default=64
@@ -34,33 +40,48 @@ class AnchorGraphHashing(Hasher):
         Centres of k-means; never fewer than two more than bits, nor more than documents.
     n_nearest : int, default=5
         Anchors that a document has weights on.
+    n_dimensions : int, default=128
+        Dimensions of the latent semantic space; rows with no more features are taken as they are.
     random_state : int, RandomState instance or None, default=None
-        Starts k-means.
+        Starts the SVD and k-means.
 
     References
     ----------
     W. Liu, J. Wang, S. Kumar, S. Chang. Hashing with graphs. ICML 2011.
     """
 
-    learnt = ("anchors", "bandwidth", "weights", "offsets")
-    anchors_: NDArray[np.float32]  # (anchors, features)
+    learnt = ("directions", "anchors", "bandwidth", "weights", "offsets")
+    directions_: NDArray[np.float32]  # (features, dimensions)
+    anchors_: NDArray[np.float32]  # (anchors, dimensions)
     bandwidth_: NDArray[np.float32]  # (1,)
     weights_: NDArray[np.float32]  # (anchors, bits)
     offsets_: NDArray[np.float32]  # (bits,)
 
-    def __init__(self, n_bits: int = 64, *, n_anchors: int = 500, n_nearest: int = 5, random_state: Any = None) -> None:
+    def __init__(
+        self,
+        n_bits: int = 64,
+        *,
+        n_anchors: int = 500,
+        n_nearest: int = 5,
+        n_dimensions: int = 128,
+        random_state: Any = None,
+    ) -> None:
         super().__init__(n_bits, random_state=random_state)
         self.n_anchors = n_anchors
         self.n_nearest = n_nearest
+        self.n_dimensions = n_dimensions
 
     def _fit(self, X: Any, y: Any) -> None:
         check_whole_number("n_anchors", self.n_anchors, 1)
         check_whole_number("n_nearest", self.n_nearest, 1)
+        check_whole_number("n_dimensions", self.n_dimensions, 1)
         generator = check_random_state(self.random_state)
+        self.directions_ = self._learn_directions(X, generator)
+        latent = self._latent(X)
         count = min(max(self.n_anchors, self.n_bits + 2), X.shape[0])
-        means = MiniBatchKMeans(count, n_init=1, batch_size=2048, random_state=generator).fit(with_small_indices(X))
+        means = MiniBatchKMeans(count, n_init=1, batch_size=2048, random_state=generator).fit(latent)
         self.anchors_ = means.cluster_centers_.astype(np.float32)
-        sample = sample_rows(X, MANY_ROWS, generator)
+        sample = sample_rows(latent, MANY_ROWS, generator)
         k = min(self.n_nearest, count)
         distances = np.partition(squared_distances(sample, self.anchors_), k - 1, axis=1)
         furthest = np.sqrt(distances[:, k - 1])
@@ -76,12 +97,21 @@ class AnchorGraphHashing(Hasher):
         self.offsets_ = np.zeros(self.n_bits, dtype=np.float32)
         self.offsets_[len(kept) :] = 1
 
+    def _learn_directions(self, X: Any, generator: np.random.RandomState) -> NDArray[np.float32]:
+        if X.shape[1] <= self.n_dimensions:
+            return np.eye(X.shape[1], dtype=np.float32)
+        svd = TruncatedSVD(min(self.n_dimensions, X.shape[0]), random_state=generator).fit(X)
+        return np.ascontiguousarray(svd.components_.T, dtype=np.float32)
+
+    def _latent(self, X: Any) -> NDArray[np.float32]:
+        return np.asarray(normalize(row_by_row(X, self.directions_)))
+
     def _weights_on_anchors(self, X: Any) -> Any:
         blocks = [self._block(X[start : start + MANY_ROWS]) for start in range(0, X.shape[0], MANY_ROWS)]
         return sparse.csr_array(sparse.vstack(blocks)) if blocks else self._block(X)
 
     def _block(self, X: Any) -> Any:
-        distances = squared_distances(X, self.anchors_)
+        distances = squared_distances(self._latent(X), self.anchors_)
         k = min(self.n_nearest, distances.shape[1])
         nearest = np.sort(np.argsort(distances, axis=1, kind="stable")[:, :k], axis=1)
         chosen = np.take_along_axis(distances, nearest, axis=1)
