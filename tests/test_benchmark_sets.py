@@ -19,6 +19,7 @@ from scipy import sparse
 
 from fewbits import Dataset, load_dataset
 from fewbits.benchmark.describe import describe
+from fewbits.benchmark.results import load_results
 from fewbits.corpus.arxiv import read_arxiv
 from fewbits.corpus.newsgroups import read_newsgroups
 from fewbits.corpus.reuters import read_reuters
@@ -28,6 +29,7 @@ from fewbits.datasets import SOURCES
 from fewbits.errors import DataError, MissingFileError, ParameterError
 from fewbits.hashers.registry import make_hasher, write_hasher
 
+ROOT = Path(__file__).parents[1]
 # protocol: train, validation, test, vocabulary, labels, random floor
 PROTOCOL = {
     "ng20": (11_310, 3_775, 3_761, 7_164, 20, 0.0506),
@@ -45,6 +47,15 @@ def test_a_benchmark_set_has_exactly_the_protocols_sizes_and_floor(
     facts = describe(benchmark_set(name))
     columns = ("train", "validation", "test", "vocabulary", "labels", "random_floor")
     assert tuple(facts[column] for column in columns) == PROTOCOL[name]
+
+
+@pytest.mark.xdist_group("archives")
+@pytest.mark.parametrize("name", PROTOCOL)
+def test_a_benchmark_set_is_that_of_the_committed_results_on_every_machine(
+    benchmark_set: Callable[[str], Dataset], name: str
+) -> None:
+    committed = {r.data_fingerprint for r in load_results(ROOT / "results") if r.dataset == name}
+    assert committed == {benchmark_set(name).fingerprint}
 
 
 @pytest.mark.xdist_group("archives")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
 from fewbits import ITQ, Dataset, Embeddings, TextVectorizer, nearest_by_cosine
 from fewbits.codes import pack
@@ -59,10 +60,35 @@ def test_a_benchmark_sets_features_are_those_of_scikit_learn(
     benchmark_set: Callable[[str], Dataset], name: str, size: int
 ) -> None:
     dataset = benchmark_set(name)
-    theirs = reference(max_features=size).fit(dataset.train.texts)
-    assert dataset.vocabulary == theirs.get_feature_names_out().tolist()
+    theirs = reference(vocabulary=dataset.vocabulary).fit(dataset.train.texts)
+    assert len(dataset.vocabulary) == size
     assert_equal(dataset.train.features, theirs.transform(dataset.train.texts))
     assert_equal(dataset.test.features, theirs.transform(dataset.test.texts))
+
+
+@pytest.mark.xdist_group("archives")
+@pytest.mark.parametrize("name", ["ng20", "reuters"])
+def test_a_benchmark_sets_vocabulary_has_every_word_that_is_more_frequent_than_one_it_leaves_out(
+    benchmark_set: Callable[[str], Dataset], name: str
+) -> None:
+    dataset = benchmark_set(name)
+    counter = CountVectorizer(token_pattern=WORD_PATTERN, stop_words="english")
+    counts = np.asarray(counter.fit_transform(dataset.train.texts).sum(axis=0)).ravel()
+    kept = np.isin(counter.get_feature_names_out(), dataset.vocabulary)
+    assert kept.sum() == len(dataset.vocabulary)
+    assert counts[kept].min() >= counts[~kept].max()
+
+
+def test_of_equally_frequent_words_those_to_be_kept_first_come_first_and_then_the_alphabet_decides() -> None:
+    texts = ["pear fig apple plum grape grape"]
+    assert TextVectorizer(max_features=3).fit(texts).vocabulary_ == ["apple", "fig", "grape"]
+    chosen = TextVectorizer(max_features=3, kept_first=["plum", "unheard"]).fit(texts)
+    assert chosen.vocabulary_ == ["apple", "grape", "plum"]
+
+
+def test_which_of_many_equally_frequent_words_are_kept_does_not_depend_on_the_processor() -> None:
+    words = ["".join(pair) for pair in product("bcdfghklmnpqrstvwxz", repeat=3)]  # thousands, each found once
+    assert TextVectorizer(max_features=1000).fit([" ".join(words[::-1])]).vocabulary_ == words[:1000]
 
 
 def test_a_stream_is_read_once_and_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:

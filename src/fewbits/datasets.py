@@ -9,6 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +199,8 @@ def _fingerprint(content: list[Document] | TermTable) -> str:
 
 def _from_documents(source: Source, documents: list[Document], contents: str) -> Dataset:
     parts = [part_of(source.name, document.id, source.cuts) for document in documents]
-    vectorizer = TextVectorizer(max_features=source.vocabulary_size)
+    kept_first = _kept_words(source.name) if contents == source.contents else None
+    vectorizer = TextVectorizer(max_features=source.vocabulary_size, kept_first=kept_first)
     vectorizer.fit(document.text for document, part in zip(documents, parts, strict=True) if part == "train")
     return _assemble(
         source.name,
@@ -210,6 +212,16 @@ def _from_documents(source: Source, documents: list[Document], contents: str) ->
         vocabulary=vectorizer.vocabulary_,
         contents=contents,
     )
+
+
+def _kept_words(name: str) -> list[str]:
+    """Of the words at the limit of a set's vocabulary, which are equally frequent, those that are part of it.
+
+    The protocol follows scikit-learn, whose choice among them depends on the processor. So one choice, that of a
+    processor with AVX2, is written down, and all machines have the same features.
+    """
+    kept: dict[str, list[str]] = json.loads(files("fewbits").joinpath("tied-words.json").read_text(encoding="utf-8"))
+    return kept.get(name, [])
 
 
 def _from_terms(source: Source, table: TermTable, contents: str) -> Dataset:
