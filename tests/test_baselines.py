@@ -150,6 +150,18 @@ def test_topics_that_were_planted_are_found_by_tag_topic_hashing() -> None:
     assert (of_own_words.max(axis=0) > 0.9).all()  # every planted topic is some found one, nearly pure
 
 
+@pytest.mark.parametrize("name", ["vdsh", "nash"])
+def test_rows_encoded_some_at_a_time_have_the_codes_that_they_have_together(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows, _ = topic_corpus()
+    hasher = make_hasher(name, 8, 0, epochs=2, hidden=(20, 10)).fit(rows)
+    together = hasher.transform(rows)
+    monkeypatch.setattr("fewbits.hashers.neural.MANY_ROWS", 7)
+    assert np.array_equal(hasher.transform(rows), together)
+    assert len(np.unique(together, axis=0)) > 1
+
+
 def test_the_functions_of_anchor_graph_hashing_are_eigenvectors_of_its_graph_by_a_dense_solver() -> None:
     rows, _ = topic_corpus()
     hasher: Any = make_hasher("agh", 4, 0, n_anchors=20).fit(rows)

@@ -39,8 +39,8 @@ class Reason:
 
 def _variance_of_arm(method: str, dataset: str) -> Reason:
     return Reason(
-        "the variance of ARM's gradient, in as many epochs as all seeds can have here; the paper does not tell its"
-        " own. With the closed-form gradient in ARM's place and all else as it is (`fewbits bench run ablation`)",
+        "the variance of ARM's gradient, in the epochs that the preset has; the paper does not tell its own. With the"
+        " closed-form gradient in ARM's place and all else as it is (`fewbits bench run ablation`)",
         Spec(method, dataset, 32, 0, parameters={"estimator": "flip"}),
     )
 

@@ -33,6 +33,7 @@ Neighbours = NDArray[np.int64] | None  # (documents, neighbours)
 CONSTANT_SHARE = 0.005  # a bit that is the same in all documents but so many says nothing
 REFINING_BITS = 128  # codes that only serve to find better neighbours are long
 FEW_WORDS = 2000
+MANY_ROWS = 10_000  # that are encoded at one time
 HIDDEN = (1000,)
 LEAST_STEPS = 300  # a small corpus is passed over more often
 SHORT_STEP = 0.002  # learning rates below it need thousands of steps for a weight of some units
@@ -116,12 +117,15 @@ class NeuralHasher(Hasher):
         return np.maximum(values, 0)
 
     def _logits(self, X: Any) -> NDArray[np.float32]:
-        """Logits of rows."""
-        (weights, bias), *later = self.encoder_layers_
-        x = row_by_row(X, weights) + bias
-        for weights, bias in later:
-            x = row_by_row(self._activation(x), weights) + bias
-        return x
+        """Logits of rows; hidden layers are wide, so those of some rows are held at one time."""
+        logits = np.empty((X.shape[0], len(self.encoder_layers_[-1][1])), dtype=np.float32)
+        for start in range(0, X.shape[0], MANY_ROWS):
+            (weights, bias), *later = self.encoder_layers_
+            x = row_by_row(X[start : start + MANY_ROWS], weights) + bias
+            for weights, bias in later:
+                x = row_by_row(self._activation(x), weights) + bias
+            logits[start : start + MANY_ROWS] = x
+        return logits
 
     def _learnt_arrays(self) -> dict[str, NDArray[Any]]:
         arrays = super()._learnt_arrays()
