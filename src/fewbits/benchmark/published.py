@@ -39,8 +39,9 @@ class Reason:
 
 def _variance_of_arm(method: str, dataset: str) -> Reason:
     return Reason(
-        "the variance of ARM's gradient, in the epochs that the preset has; the paper does not tell its own. With the"
-        " closed-form gradient in ARM's place and all else as it is (`fewbits bench run ablation`)",
+        "the variance of ARM's gradient for the most part, in the epochs that the preset has; the paper does not tell"
+        " its own. With the closed-form gradient in ARM's place and all else as it is, looked at with one seed"
+        " (`fewbits bench run ablation`)",
         Spec(method, dataset, 32, 0, parameters={"estimator": "flip"}),
     )
 
