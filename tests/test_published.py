@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 
 from fewbits.benchmark.compare import render_all
 from fewbits.benchmark.figures import load_figures
+from fewbits.benchmark.paper import Store, times_table
 from fewbits.benchmark.published import published_figures, published_precision, render_comparison, verdict
 from fewbits.benchmark.results import Result, load_results
 from fewbits.cli import app
@@ -64,6 +66,14 @@ def test_a_reason_is_told_with_the_figure_of_the_run_that_shows_it_or_not_at_all
     assert "- ARM-DVAE: the variance of ARM's gradient" in shown
     assert "it reaches 0.790 instead of 0.700 at 32 bits." in shown
     assert "- ARM-DVAE: reason not found yet" in render_comparison([worse])
+
+
+def test_the_time_of_a_suite_is_that_of_its_own_runs_from_learning_to_measuring() -> None:
+    timed = replace(result("itq", 32, 0.5), seconds={"fit": 3600.0, "encode": 900.0, "evaluate": 900.0, "epoch": 50.0})
+    of_no_suite = replace(timed, parameters={**timed.parameters, "n_iterations": 3})
+    table = times_table(Store([timed, of_no_suite])).markdown()
+    assert "| paper | 930 | 929 | 1.5 | 0.8 |" in table
+    assert "| ablation | 112 | 112 | 0.0 | 0.0 |" in table
 
 
 def test_the_committed_comparison_is_what_the_committed_results_give() -> None:

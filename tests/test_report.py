@@ -33,7 +33,7 @@ FIGURES = [
 ]
 TABLES = [
     *(f"{setting}-{name}" for setting in ("unsupervised", "supervised") for name in ("reuters", "ng20", "tmc")),
-    *("ablation-beta", "ablation-kl_weight", "variance", "words", "scale"),
+    *("ablation-beta", "ablation-kl_weight", "variance", "words", "scale", "times"),
 ]
 
 

@@ -23,6 +23,8 @@ DATASETS = ("reuters", "ng20", "tmc")
 TITLES = {"reuters": "Reuters", "ng20": "20 Newsgroups", "tmc": "TMC", "arxiv": "arXiv"}
 LENGTHS = (8, 16, 32, 64, 128)
 SETTINGS = {"unsupervised": ("unsupervised",), "supervised": ("semi-supervised", "supervised")}
+LONG_SUITES = ("paper", "ablation", "estimators", "scale")  # quick is about the reader's own Python
+PHASES = ("fit", "encode", "evaluate")
 ABLATIONS = {
     "pair_weight": ("beta", "β, the weight of the pair loss"),
     "kl_weight": ("kl_weight", "λ, the weight of the KL term"),
@@ -107,6 +109,17 @@ class Store:
     def of(self, spec: Spec) -> list[Result]:
         """Results of a run and of those that differ by the seed alone."""
         return self.by_cell.get(spec.cell, [])
+
+    def hours(self, specs: Sequence[Spec]) -> float:
+        """How long the runs took that have a result, from learning to measuring, one after the other."""
+        wanted = {spec.key for spec in specs}
+        seconds = (
+            sum(result.seconds.get(phase, 0.0) for phase in PHASES)
+            for results in self.by_cell.values()
+            for result in results
+            if result.key in wanted
+        )
+        return sum(seconds) / 3600
 
     def missing(self, specs: Sequence[Spec]) -> int:
         """How many runs have no result."""
@@ -254,9 +267,36 @@ def variance_table(results: Path) -> Table:
     )
 
 
+def times_table(store: Store) -> Table:
+    """How long each suite took, as its results tell."""
+    suites = {name: list({spec.key: spec for spec in load_suite(name).specs}.values()) for name in LONG_SUITES}
+
+    def cells(specs: Sequence[Spec]) -> list[Cell]:
+        hours = store.hours(specs)
+        figures = (f"{len(specs):,}", str(store.missing(specs)), f"{hours:.1f}", f"{hours / 2:.1f}")
+        return [Cell(text=figure) for figure in figures]
+
+    return Table(
+        name="times",
+        title="How long the suites take",
+        columns=["runs", "missing", "hours of one core", "hours on two cores"],
+        rows=[Row(name, name, cells(specs)) for name, specs in suites.items()],
+        command="fewbits bench report",
+        notes=[
+            "Learning, encoding and measuring of all runs that have a result, each with one thread, added up. Runs were"
+            " not all made on an idle machine."
+        ],
+    )
+
+
 def more_tables(store: Store, figures: Iterable[Figure]) -> list[Table]:
     """The tables of the paper that are not about one of its three collections at five lengths."""
-    return [*(ablation_table(store, name) for name in ABLATIONS), words_table(figures), scale_table(store)]
+    return [
+        *(ablation_table(store, name) for name in ABLATIONS),
+        words_table(figures),
+        scale_table(store),
+        times_table(store),
+    ]
 
 
 def _where(specs: Sequence[Spec], **wanted: Any) -> list[Spec]:

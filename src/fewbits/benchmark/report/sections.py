@@ -22,6 +22,7 @@ from fewbits.benchmark.paper import (
     ablation_table,
     collection_table,
     scale_table,
+    times_table,
     variance_table,
     words_table,
 )
@@ -57,6 +58,7 @@ def sections(results: Sequence[Result], figures: Sequence[Figure], folder: Path)
         _latent(figures),
         Section("words", "Nearest words", WORDS, [words_table(figures)], []),
         Section("large", "A large collection", LARGE, [scale_table(store)], []),
+        Section("times", "Time", TIMES, [times_table(store)], []),
     ]
 
 
@@ -173,3 +175,4 @@ LATENT = (
 )
 WORDS = "Which words the decoder takes for alike, by the cosine of their embeddings."
 LARGE = "What an epoch costs where there are a hundred thousand documents."
+TIMES = "What it costs to make all of this again."
