@@ -79,6 +79,7 @@ class Table:
     missing: int = 0
     planned: int = 0
     notes: list[str] = field(default_factory=list)
+    rows_are: str = "method"
 
     @property
     def shortfall(self) -> str:
@@ -286,6 +287,7 @@ def times_table(store: Store) -> Table:
             "Learning, encoding and measuring of all runs that have a result, each with one thread, added up. Runs were"
             " not all made on an idle machine."
         ],
+        rows_are="suite",
     )
 
 

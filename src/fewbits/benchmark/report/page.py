@@ -14,7 +14,6 @@ from fewbits.benchmark.paper import Cell, Row, Table
 from fewbits.benchmark.report.charts import Chart
 from fewbits.benchmark.report.sections import Section, sections
 from fewbits.benchmark.results import Result
-from fewbits.benchmark.suites import SUITES, load_suite
 
 OURS = ("bernoulli-vae", "pairwise")
 
@@ -31,15 +30,8 @@ def render_page(results: Sequence[Result], figures: Sequence[Figure], folder: Pa
 
 
 def _facts(results: Sequence[Result]) -> list[str]:
-    """What the page is made from: how many runs, what each suite took, and which versions."""
-    by_key = {result.key: result for result in results}
+    """What the page is made from: how many runs, and which versions."""
     said = [f"{len(results):,} results."]
-    for name in SUITES:
-        keys = {spec.key for spec in load_suite(name).specs}
-        there = [by_key[key] for key in keys if key in by_key]
-        if there:
-            hours = sum(result.seconds["fit"] + result.seconds["evaluate"] for result in there) / 3600
-            said.append(f"Suite {name}: {len(there)} of {len(keys)} runs, {hours:.1f} hours in all.")
     for package in ("fewbits", "python", "torch"):
         counted = Counter(result.versions[package] for result in results if package in result.versions)
         if counted:
@@ -74,7 +66,7 @@ def _figure(chart: Chart) -> str:
 def _table(table: Table) -> str:
     head = "".join(
         f'<th scope="col" aria-sort="none"><button type="button">{escape(column)}</button></th>'
-        for column in ["method", *table.columns]
+        for column in [table.rows_are, *table.columns]
     )
     best = [max((row.cells[n].mean or 0.0 for row in table.rows), default=0.0) for n in range(len(table.columns))]
     rows = "".join(_row(row, best) for row in table.rows)
