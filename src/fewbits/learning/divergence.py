@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid
+from torch.nn.functional import softplus
 
 
 def bernoulli_kl(logits: Tensor, prior: Tensor) -> Tensor:
@@ -13,6 +13,5 @@ def bernoulli_kl(logits: Tensor, prior: Tensor) -> Tensor:
     ``prior`` is gamma, a number or one for each bit, between 0 and 1.
     """
     p = torch.sigmoid(logits)
-    ones = p * (logsigmoid(logits) - prior.log())
-    zeros = (1 - p) * (logsigmoid(-logits) - torch.log1p(-prior))
-    return (ones + zeros).sum(dim=1)
+    # log p = psi - softplus(psi) and log(1 - p) = -softplus(psi)
+    return (p * (logits - torch.logit(prior)) - softplus(logits) - torch.log1p(-prior)).sum(dim=1)

@@ -63,15 +63,15 @@ class ReadoutLoss:
 
     def of_both(self, codes: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
         """Losses of two codes of each document; only those of the first have a gradient."""
-        values = self._evaluate(codes, others).values
-        return values[: len(codes)], values[len(codes) :].detach()
+        evaluated = self._evaluate(codes, others)
+        return evaluated.values, evaluated.of_others
 
     def with_flips(self, codes: Tensor) -> tuple[Tensor, Tensor]:
         """Losses (documents,), and by how much flipping each bit would change them (documents, bits).
 
         f(flip k) - f(z) = N log(sum_w pi_w exp(D_k E_kw)) - D_k (Ex)_k with pi = softmax(s), D_k = 1 - 2 z_k.
         """
-        values, exponentials, sums = self._evaluate(codes)  # pi = exponentials / sums
+        values, _, exponentials, sums = self._evaluate(codes)  # pi = exponentials / sums
         with torch.no_grad():
             raised = self.readout.embeddings.clamp(-LARGEST_EXPONENT, LARGEST_EXPONENT).exp()  # (outputs, bits)
             up, down = (exponentials.T @ torch.cat([raised, raised.reciprocal()], dim=1)).chunk(2, dim=1)
@@ -84,7 +84,7 @@ class ReadoutLoss:
         if self.shift is not None:
             codes = codes + self.shift
             others = None if others is None else others + self.shift
-        apply: Callable[..., tuple[Tensor, Tensor, Tensor]] = _SoftmaxLoss.apply
+        apply: Callable[..., tuple[Tensor, Tensor, Tensor, Tensor]] = _SoftmaxLoss.apply
         return Evaluation(*apply(codes, self.readout.table, others, self.sums_of_embeddings, self.targets))
 
     @cached_property
@@ -98,6 +98,7 @@ class Evaluation(NamedTuple):
     """What is known of codes after an evaluation."""
 
     values: Tensor  # (documents,): f(z)
+    of_others: Tensor  # (documents,): f of the other codes, without a gradient; empty where there are none
     exponentials: Tensor  # (outputs, documents): of the scores
     sums: Tensor  # (documents,): of the exponentials
 
@@ -114,25 +115,20 @@ class _SoftmaxLoss(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, codes: Tensor, table: Tensor, others: Tensor | None, sums_of_embeddings: Tensor, targets: Bags
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        count = len(codes)
-        codes = codes if others is None else torch.cat([codes, others])
-        codes = torch.nn.functional.pad(codes, (0, 1), value=1.0)  # the bit of the bias
-        block = table @ (codes * LOG2_E).T  # (outputs, documents): the scores s / ln 2, then their powers of 2
-        sums = block.exp2_().sum(dim=0)
-        largest = None
-        if not ((sums > 1 / LARGEST_SUM) & (sums < LARGEST_SUM)).all():
-            torch.mm(table, (codes * LOG2_E).T, out=block)
-            largest = block.amax(dim=0)
-            sums = block.sub_(largest).exp2_().sum(dim=0)
-        parts = (codes.view(-1, count, codes.shape[1]) * sums_of_embeddings).sum(dim=2)  # x.s
-        logs = sums.log() if largest is None else sums.log() + largest / LOG2_E
-        values = (targets.totals * logs.view(-1, count) - parts).view(-1)
-        ctx.save_for_backward(codes[:count], table, sums_of_embeddings, sums[:count])
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        block, of_others = None, codes.new_empty(0)
+        if others is not None:  # first, so that their block can be written over: half the memory to pass over
+            others = _with_bias_bit(others)
+            block, _, logs = _exponentials(table, others)
+            of_others = targets.totals * logs - (others * sums_of_embeddings).sum(dim=1)
+        codes = _with_bias_bit(codes)
+        block, sums, logs = _exponentials(table, codes, block)
+        values = targets.totals * logs - (codes * sums_of_embeddings).sum(dim=1)  # N logsumexp(s) - x.s
+        ctx.save_for_backward(codes, table, sums_of_embeddings, sums)
         ctx.block, ctx.targets = block, targets  # not saved tensors: those may not be written to
-        ctx.mark_non_differentiable(block, sums)
+        ctx.mark_non_differentiable(of_others, block, sums)
         ctx.set_materialize_grads(False)  # or each step would fill a block of zeros as the gradient of the block
-        return values, block, sums
+        return values, of_others, block, sums
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
@@ -140,13 +136,28 @@ class _SoftmaxLoss(torch.autograd.Function):
         if ctx.block is None:
             raise RuntimeError("this loss can be differentiated once: evaluate it again")
         block, targets, ctx.block = ctx.block, ctx.targets, None
-        exponentials = block[:, : len(codes)]  # without those of the others
-        grad = grad[: len(codes)]
         # The gradient of the scores is grad (N pi - x), pi = block / sums: as s (block - x sums / N) with s of a row.
         scale = (targets.totals * grad / sums)[:, None]
         by_codes = None
         if ctx.needs_input_grad[0]:
-            by_codes = (scale * (exponentials.T @ table) - grad[:, None] * sums_of_embeddings)[:, :-1]
+            by_codes = (scale * (block.T @ table) - grad[:, None] * sums_of_embeddings)[:, :-1]
         places = targets.words * block.shape[1] + targets.rows
         block.view(-1).index_add_(0, places, -targets.values * (sums / targets.totals.clamp(min=TINY))[targets.rows])
-        return by_codes, exponentials @ (scale * codes), None, None, None
+        return by_codes, block @ (scale * codes), None, None, None
+
+
+def _with_bias_bit(codes: Tensor) -> Tensor:
+    return torch.nn.functional.pad(codes, (0, 1), value=1.0)  # (documents, bits + 1)
+
+
+def _exponentials(table: Tensor, codes: Tensor, block: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Exponentials of the scores (outputs, documents), their sums over the outputs and the logsumexp (documents,)."""
+    in_twos = (codes * LOG2_E).T  # scores s / ln 2: their powers of 2 are exp(s)
+    block = table @ in_twos if block is None else torch.mm(table, in_twos, out=block)
+    sums = block.exp2_().sum(dim=0)
+    if ((sums > 1 / LARGEST_SUM) & (sums < LARGEST_SUM)).all():
+        return block, sums, sums.log()
+    torch.mm(table, in_twos, out=block)
+    largest = block.amax(dim=0)
+    sums = block.sub_(largest).exp2_().sum(dim=0)
+    return block, sums, sums.log() + largest / LOG2_E
