@@ -27,6 +27,10 @@ class BernoulliVAE(NeuralHasher):
     with the ARM gradient. The defaults here go further: the gradient of every single-bit flip in closed form, a linear
     encoder, and the words of a document's neighbours among the training documents beside its own. Labels are not seen.
 
+    NASH is this model with the straight-through gradient: no noise on the code (``nash``), a fixed spread of 0.1, which
+    its paper does not tell (``nash-n``), or one that depends on the document (``nash-dn``). The presets of these names
+    have ARM-DVAE's networks and its KL weight of 0.01, so that what differs is the gradient and the noise.
+
     Parameters
     ----------
     n_bits : int, default=64
@@ -84,6 +88,9 @@ class BernoulliVAE(NeuralHasher):
     ----------
     S. Zamani Dadaneh, S. Boluki, M. Yin, M. Zhou, X. Qian. Pairwise supervised hashing with Bernoulli variational
     auto-encoder and self-control gradient estimator. UAI 2020.
+
+    D. Shen, Q. Su, P. Chapfuwa, W. Wang, G. Wang, L. Carin, R. Henao. NASH: toward end-to-end neural architecture for
+    generative semantic hashing. ACL 2018.
     """
 
     usual_epochs = 12

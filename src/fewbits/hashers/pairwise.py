@@ -37,6 +37,9 @@ class PairwiseHasher(NeuralHasher):
     (PSH-ARM) or Gumbel-Softmax (PSH-GS) gradient. The defaults here use the flip gradient, a linear encoder, and the
     exact expectation of the distance over all pairs of a batch. Documents without a label enter the words' terms only.
 
+    NASH-DN-S is this model with the straight-through gradient, noise on the code that depends on the document, and no
+    pair loss; the preset of this name has the weights of PSH otherwise.
+
     Parameters
     ----------
     n_bits : int, default=64
@@ -85,6 +88,9 @@ class PairwiseHasher(NeuralHasher):
     ----------
     S. Zamani Dadaneh, S. Boluki, M. Yin, M. Zhou, X. Qian. Pairwise supervised hashing with Bernoulli variational
     auto-encoder and self-control gradient estimator. UAI 2020.
+
+    D. Shen, Q. Su, P. Chapfuwa, W. Wang, G. Wang, L. Carin, R. Henao. NASH: toward end-to-end neural architecture for
+    generative semantic hashing. ACL 2018.
     """
 
     needs_labels = True
