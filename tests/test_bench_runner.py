@@ -138,6 +138,21 @@ def test_a_failure_is_a_result_that_tables_leave_out_and_that_is_only_done_again
 
 
 @pytest.mark.xdist_group("runner")
+@pytest.mark.parametrize("content", ["", "{", "[1]", '{"format_version": 1}', '{"format_version": 0}'])
+def test_a_result_that_cannot_be_read_is_done_again_without_being_asked(
+    tiny: Path, tmp_path: Path, content: str
+) -> None:
+    spec, store = Spec("lsh", str(tiny), 8, 0), tmp_path / "results"
+    [_, first] = run_all([spec], store)
+    assert first.result is not None
+    (store / first.result.file_name).write_text(content)
+    [start, again] = run_all([spec], store)
+    assert (start.finished_before, start.total) == (0, 1)
+    assert again.result is not None
+    assert [result.metrics for result in load_results(store)] == [first.result.metrics]
+
+
+@pytest.mark.xdist_group("runner")
 def test_a_metric_is_computed_again_from_the_codes_that_were_kept(tiny: Path, tmp_path: Path) -> None:
     store = tmp_path / "results"
     [_, step] = run_all([Spec("itq", str(tiny), 8, 0)], store)

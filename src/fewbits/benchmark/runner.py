@@ -62,8 +62,10 @@ def run_all(
         fingerprints = pool.fingerprints(list(dict.fromkeys(spec.dataset for spec in wanted)))
 
         def is_left(spec: Spec) -> bool:
-            path = None if results is None else Path(results) / spec.file_name(fingerprints[spec.dataset])
-            return again or path is None or not _is_finished(path, retry=retry)
+            if again or results is None:
+                return True
+            stored = _stored(Path(results) / spec.file_name(fingerprints[spec.dataset]))
+            return stored is None or (retry and stored.error is not None)
 
         left = [spec for spec in wanted if is_left(spec)]
         before = len(wanted) - len(left)
@@ -72,13 +74,12 @@ def run_all(
             yield Step(done, len(left), before, result)
 
 
-def _is_finished(path: Path, *, retry: bool) -> bool:
-    if not path.exists():
-        return False
+def _stored(path: Path) -> Result | None:
+    """The result of a run that is finished, well or not."""
     try:
-        return not (retry and Result.load(path).error)
+        return Result.load(path) if path.exists() else None
     except BrokenFolderError:
-        return False  # no whole result: of another version, or edited
+        return None  # no whole result: cut off, of another version, or edited
 
 
 class _Pool:
