@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import product
 from pathlib import Path
 from typing import Annotated
 
@@ -13,14 +12,21 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from fewbits.benchmark.compare import find_worse, load_baseline, render_all
 from fewbits.benchmark.figures import PICTURED, load_figures, make_figure, save_figure
 from fewbits.benchmark.kept import measure_again
-from fewbits.benchmark.own import COMPARED, LENGTHS, bench_corpus, corpus_with_labels, corpus_with_pairs, recommend
+from fewbits.benchmark.own import (
+    COMPARED,
+    LENGTHS,
+    bench_corpus,
+    check_candidates,
+    corpus_with_labels,
+    corpus_with_pairs,
+    recommend,
+)
 from fewbits.benchmark.report import write_report
 from fewbits.benchmark.results import Result, load_results
 from fewbits.benchmark.runner import Step, run_all
 from fewbits.benchmark.suites import load_suite
 from fewbits.cli.options import AsJson, Encoding, IdField, TextFields
 from fewbits.cli.output import err, out, print_json, print_table, watch
-from fewbits.codes import check_n_bits
 from fewbits.corpus import read_documents
 from fewbits.corpus.pairs import read_pairs
 from fewbits.datasets import load_dataset
@@ -88,7 +94,7 @@ def bench_compare(
         err.print(f"worse: {what}: {cell.before:.4f} before, {cell.now:.4f} now", markup=False, soft_wrap=True)
     if worse:
         raise typer.Exit(1)
-    err.print(f"nothing is worse than in {against} by more than {tolerance}", markup=False, soft_wrap=True)
+    err.print(f"nothing is worse by more than {tolerance}", markup=False, soft_wrap=True)
 
 
 @bench.command("report")
@@ -143,17 +149,15 @@ def bench_own(
 
     Example: fewbits bench own news.jsonl --text title --text body --label topic
     """
-    lengths = bits or list(LENGTHS)
-    for name, length in product(method or [], lengths):
-        check_n_bits(length)
-        find_method(name)  # before any long work
+    methods, lengths = method or list(COMPARED), bits or list(LENGTHS)
+    check_candidates(methods, lengths, with_pairs=pairs is not None)
     documents = read_documents(
         source, text=text or "text", id=id, label=label, label_separator=label_separator, encoding=encoding
     )
     read = watch(documents, "Reading documents")
     corpus = corpus_with_labels(read) if pairs is None else corpus_with_pairs(read, list(read_pairs(pairs)))
-    count = len(lengths) * len(method or COMPARED)
-    candidates = list(watch(bench_corpus(corpus, method, lengths), "Comparing", total=count))
+    count = len(lengths) * len(methods)
+    candidates = list(watch(bench_corpus(corpus, methods, lengths), "Comparing", total=count))
     advice = recommend(candidates, corpus)
     if as_json:
         return print_json({"candidates": candidates, "recommendation": advice})
