@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from fewbits.benchmark.compare import find_worse, load_baseline, render_all
+from fewbits.benchmark.compare import compare, load_baseline, render_all
 from fewbits.benchmark.figures import PICTURED, load_figures, make_figure, save_figure
 from fewbits.benchmark.kept import measure_again
 from fewbits.benchmark.own import (
@@ -22,7 +22,7 @@ from fewbits.benchmark.own import (
     recommend,
 )
 from fewbits.benchmark.report import write_report
-from fewbits.benchmark.results import Result, load_results
+from fewbits.benchmark.results import Result, load_failures, load_results
 from fewbits.benchmark.runner import Step, run_all
 from fewbits.benchmark.suites import load_suite
 from fewbits.cli.options import AsJson, Encoding, IdField, TextFields
@@ -30,7 +30,7 @@ from fewbits.cli.output import err, out, print_json, print_table, watch
 from fewbits.corpus import read_documents
 from fewbits.corpus.pairs import read_pairs
 from fewbits.datasets import load_dataset
-from fewbits.hashers.registry import find_method
+from fewbits.errors import DataError
 
 bench = typer.Typer(
     help="Suites of runs, their tables and figures, and a bench for your own corpus.", rich_markup_mode=None
@@ -81,18 +81,24 @@ def bench_compare(
     ] = "HEAD",
     tolerance: Annotated[float, typer.Option(help="How much a precision may fall.", min=0.0)] = 0.01,
 ) -> None:
-    """Print our figures beside the published ones, and end with 1 where one is worse than it was before.
+    """Print our figures beside the published ones, and end with 1 where one is worse than it was before, or fails now.
 
     Example: fewbits bench compare --against results --results new-results
     """
     found = list(load_results(results))
     before = load_baseline(against, results)  # before anything is printed
     print(render_all(found, load_figures(results)), end="")
-    worse = find_worse(found, before, tolerance)
-    for cell in worse:
-        what = f"{cell.method} {cell.dataset} {cell.bits} bits"
-        err.print(f"worse: {what}: {cell.before:.4f} before, {cell.now:.4f} now", markup=False, soft_wrap=True)
-    if worse:
+    comparison = compare([*found, *load_failures(results)], before, tolerance)
+    err.print(f"beside {against}: {comparison}", markup=False, soft_wrap=True)
+    if not comparison.compared:
+        raise DataError(
+            f"nothing could be compared with {against}",
+            allowed="runs of the same method, length, seed and parameters, on the same documents",
+            hint="Do its runs again, or name other results: --against",
+        )
+    for cell in comparison.worse:
+        err.print(f"worse: {cell}", markup=False, soft_wrap=True)
+    if comparison.worse:
         raise typer.Exit(1)
     err.print(f"nothing is worse by more than {tolerance}", markup=False, soft_wrap=True)
 
