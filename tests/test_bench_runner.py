@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -134,6 +135,10 @@ def test_a_failure_is_a_result_that_tables_leave_out_and_that_is_only_done_again
     assert "allowed: 1 or more; got: 0" in str(failure.error)
     finished = [step.finished_before for step in run_all(load_suite(suite).specs, store)]
     assert finished == [3]
+    code, said = run()
+    assert code == 1
+    assert "3 finished before (1 failed), 0 to do" in said
+    assert "1 failed; do them again with --retry" in said
     assert "2 finished before, 1 to do" in run("--retry")[1]
 
 
@@ -181,6 +186,50 @@ def test_a_run_whose_process_is_killed_is_a_failure_and_the_next_run_goes_well(t
     assert "its process died" in str(died.error)
     assert well.error is None
     assert [result.method for result in load_failures(tmp_path)] == ["bernoulli-vae"]
+
+
+@pytest.mark.xdist_group("runner")
+def test_a_data_set_that_is_lost_on_the_way_fails_its_own_runs_alone(tiny: Path, tmp_path: Path) -> None:
+    lost = tmp_path / "lost.mat"
+    shutil.copy(tiny, lost)
+    steps = run_all([Spec("lsh", str(lost), 8, 0), Spec("lsh", str(tiny), 8, 0)], tmp_path / "results")
+    next(steps)  # both have been looked at
+    lost.unlink()
+    failed, well = (step.result for step in steps)
+    assert failed is not None
+    assert well is not None
+    assert "lost.mat is not there" in str(failed.error)
+    assert well.error is None
+    assert [result.dataset for result in load_failures(tmp_path / "results")] == ["lost.mat"]
+
+
+@pytest.mark.xdist_group("runner")
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up as Linux shows them")
+def test_a_runner_that_is_interrupted_in_the_middle_of_a_run_ends_at_once_with_its_workers(
+    tiny: Path, tmp_path: Path
+) -> None:
+    where = f'datasets = ["{tiny}"]\nbits = [8]\nseeds = [0]\n'
+    suite = write_suite(
+        tmp_path / "own.toml",
+        f'methods = ["lsh"]\n{where}',
+        f'methods = ["bernoulli-vae"]\n{where}parameters = {{epochs = 1000000}}',
+    )
+    store = tmp_path / "results"
+    runner = subprocess.Popen(
+        runner_command(suite, store),
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a job in the background has none
+    )
+    try:
+        wait_until(lambda: list(store.glob("lsh*.json")))
+        workers = children_of(runner.pid)
+        assert workers
+        os.kill(runner.pid, signal.SIGINT)
+        assert runner.wait(timeout=20) != 0
+        wait_until(lambda: not any(is_alive(worker) for worker in workers))
+    finally:
+        runner.kill()
+    assert list(load_failures(store)) == []
 
 
 def runner_command(suite: Path, store: Path) -> list[str]:

@@ -51,9 +51,11 @@ def bench_run(
     Example: fewbits bench run quick --jobs 2
     """
     chosen = load_suite(suite)
-    failures = [r for r in watch_runs(run_all(chosen.specs, results, jobs=jobs, retry=retry)) if r.error]
+    failures = 0
+    for step in watch_runs(run_all(chosen.specs, results, jobs=jobs, retry=retry)):
+        failures += step.failed_before if step.result is None else step.result.error is not None
     if failures:
-        err.print(f"{len(failures)} failed; do them again with --retry", markup=False, soft_wrap=True)
+        err.print(f"{failures} failed; do them again with --retry", markup=False, soft_wrap=True)
         raise typer.Exit(1)
 
 
@@ -184,7 +186,7 @@ def bench_own(
     return None
 
 
-def watch_runs(steps: Iterable[Step]) -> Iterator[Result]:
+def watch_runs(steps: Iterable[Step]) -> Iterator[Step]:
     """Show how far the runs are: a bar with the time left on a terminal, else a line for each."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=err, disable=not err.is_terminal, transient=True) as bar:
@@ -192,10 +194,11 @@ def watch_runs(steps: Iterable[Step]) -> Iterator[Result]:
         for step in steps:
             bar.update(task, completed=step.done, total=step.total, description="Running")
             if step.result is None:
-                err.print(f"{step.finished_before} finished before, {step.total} to do", markup=False)
-                continue
-            err.print(f"[{step.done}/{step.total}] {_line(step.result)}", markup=False, soft_wrap=True)
-            yield step.result
+                failed = f" ({step.failed_before} failed)" if step.failed_before else ""
+                err.print(f"{step.finished_before} finished before{failed}, {step.total} to do", markup=False)
+            else:
+                err.print(f"[{step.done}/{step.total}] {_line(step.result)}", markup=False, soft_wrap=True)
+            yield step
 
 
 def _line(result: Result) -> str:
