@@ -33,7 +33,7 @@ def test_ours_stand_beside_the_published_figures_in_every_table_of_the_paper(tmp
     store = save(tmp_path, 0.1, 0.2)
     code, printed, said = compare(store, str(store))
     assert code == 0
-    assert "| LSH | 0.150 |" in printed
+    assert "0.150 ± 0.071 (0.067)" in printed
     for title in (
         "β, the weight of the pair loss",
         "λ, the weight of the KL term",

@@ -1,4 +1,4 @@
-"""Our figures beside the published ones, and beside our own of before: has anything got worse?"""
+"""Our figures beside our own of before: has anything got worse?"""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fewbits.benchmark.figures import Figure
-from fewbits.benchmark.paper import Store, more_tables
-from fewbits.benchmark.published import render_comparison
 from fewbits.benchmark.results import Result, load_results
 from fewbits.errors import MissingFileError
 
@@ -48,13 +45,6 @@ class Comparison:
     def __str__(self) -> str:
         why = ", ".join(f"{count} {reason}" for reason, count in self.alone.most_common())
         return f"{self.compared} runs compared, {self.alone.total()} have no counterpart" + (f" ({why})" if why else "")
-
-
-def render_all(results: Iterable[Result], figures: Iterable[Figure]) -> str:
-    """Every table of the paper in Markdown, ours beside the published figures."""
-    found = list(results)
-    store = Store(result for result in found if result.part == "test")
-    return "\n".join([render_comparison(found), *(table.markdown() for table in more_tables(store, figures))])
 
 
 def compare(now: Iterable[Result], before: Iterable[Result], tolerance: float) -> Comparison:

@@ -6,17 +6,18 @@ import json
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from scipy.stats import spearmanr
+
+from fewbits.benchmark.cells import Cell, Row, Table
 from fewbits.benchmark.figures import WORDS, Figure
+from fewbits.benchmark.notes import OF_OTHER_WORDS
 from fewbits.benchmark.published import published_figures, published_precision
-from fewbits.benchmark.results import Result
+from fewbits.benchmark.store import Store
 from fewbits.benchmark.suites import Spec, load_suite
-from fewbits.benchmark.tables import markdown
 from fewbits.hashers.registry import METHODS
 
 DATASETS = ("reuters", "ng20", "tmc")
@@ -24,112 +25,10 @@ TITLES = {"reuters": "Reuters", "ng20": "20 Newsgroups", "tmc": "TMC", "arxiv": 
 LENGTHS = (8, 16, 32, 64, 128)
 SETTINGS = {"unsupervised": ("unsupervised",), "supervised": ("semi-supervised", "supervised")}
 LONG_SUITES = ("paper", "ablation", "estimators", "scale")  # quick is about the reader's own Python
-PHASES = ("fit", "encode", "evaluate")
 ABLATIONS = {
     "pair_weight": ("beta", "β, the weight of the pair loss"),
     "kl_weight": ("kl_weight", "λ, the weight of the KL term"),
 }
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A figure of ours over the seeds, the published one, or words."""
-
-    values: tuple[float, ...] = ()
-    published: float | None = None
-    text: str = ""
-    published_text: str = ""
-
-    @property
-    def mean(self) -> float | None:
-        """Mean over the seeds."""
-        return statistics.mean(self.values) if self.values else None
-
-    @property
-    def spread(self) -> float | None:
-        """Standard deviation over the seeds."""
-        return statistics.stdev(self.values) if len(self.values) > 1 else None
-
-    def __str__(self) -> str:
-        ours = self.text
-        if self.mean is not None:
-            ours = f"{self.mean:.3f}" + (f" ± {self.spread:.3f}" if self.spread is not None else "")
-        theirs = self.published_text or ("" if self.published is None else f"{self.published:.3f}")
-        return f"{ours} ({theirs})".strip() if theirs else ours
-
-
-@dataclass(frozen=True)
-class Row:
-    """A method's cells."""
-
-    method: str
-    title: str
-    cells: list[Cell]
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table of the paper; published figures stand in parentheses."""
-
-    name: str
-    title: str
-    columns: list[str]
-    rows: list[Row]
-    command: str
-    missing: int = 0
-    planned: int = 0
-    notes: list[str] = field(default_factory=list)
-    rows_are: str = "method"
-
-    @property
-    def shortfall(self) -> str:
-        """How many runs are missing, in words."""
-        return f"{self.missing} of {self.planned} runs are missing." if self.missing else ""
-
-    def markdown(self) -> str:
-        """The table in Markdown, with its command."""
-        rows = [[row.title, *map(str, row.cells)] for row in self.rows]
-        notes = " ".join([*self.notes, *([self.shortfall] if self.missing else [])])
-        parts = [f"## {self.title}\n", *([notes + "\n"] if notes else []), markdown(["", *self.columns], rows)]
-        return "\n".join([*parts, f"Made by: `{self.command}`\n"])
-
-
-class Store:
-    """Results found by what was run, and what of a suite is missing."""
-
-    def __init__(self, results: Iterable[Result]) -> None:
-        self.by_cell: defaultdict[str, list[Result]] = defaultdict(list)
-        for result in results:
-            self.by_cell[result.cell].append(result)
-
-    @cached_property
-    def keys(self) -> set[str]:
-        """All runs."""
-        return {result.key for results in self.by_cell.values() for result in results}
-
-    def of(self, spec: Spec) -> list[Result]:
-        """Results of a run and of those that differ by the seed alone."""
-        return self.by_cell.get(spec.cell, [])
-
-    def hours(self, specs: Sequence[Spec]) -> float:
-        """How long the runs took that have a result, from learning to measuring, one after the other."""
-        wanted = {spec.key for spec in specs}
-        seconds = (
-            sum(result.seconds.get(phase, 0.0) for phase in PHASES)
-            for results in self.by_cell.values()
-            for result in results
-            if result.key in wanted
-        )
-        return sum(seconds) / 3600
-
-    def missing(self, specs: Sequence[Spec]) -> int:
-        """How many runs have no result."""
-        return sum(spec.key not in self.keys for spec in specs)
-
-    def cell(self, specs: Sequence[Spec], published: float | None = None) -> Cell:
-        """The precision of the runs that a cell stands for, equal but for the seed."""
-        values = tuple(result.metrics["precision_at_100"] for result in (self.of(specs[0]) if specs else []))
-        return Cell(values, published)
 
 
 def collection_table(store: Store, dataset: str, setting: str) -> Table:
@@ -147,16 +46,17 @@ def collection_table(store: Store, dataset: str, setting: str) -> Table:
         return [store.cell(_where(of_method, bits=bits), theirs.get(bits)) for bits in LENGTHS]
 
     methods = [name for name in METHODS if any(spec.method == name for spec in specs)]
-    return Table(
+    table = Table(
         name=f"{setting}-{dataset}",
         title=f"{TITLES[dataset]}, {setting}",
         columns=[f"{bits} bits" for bits in LENGTHS],
         rows=[Row(name, METHODS[name].title, cells(name)) for name in methods],
         command="fewbits bench run paper",
-        missing=store.missing(specs),
-        planned=len(specs),
-        notes=_floor(store, specs),
+        notes=[*_floor(store, specs), *store.shortfall(specs)],
     )
+    if dataset in OF_OTHER_WORDS:
+        table.notes[:0] = [OF_OTHER_WORDS[dataset], *_same_order(table)]
+    return table
 
 
 def ablation_table(store: Store, parameter: str) -> Table:
@@ -182,10 +82,8 @@ def ablation_table(store: Store, parameter: str) -> Table:
         columns=[f"{value:g}" for value in values],
         rows=rows,
         command="fewbits bench run ablation",
-        missing=store.missing(specs),
-        planned=len(specs),
     )
-    table.notes.extend(_agreement(table))
+    table.notes.extend([*_agreement(table), *store.shortfall(specs)])
     return table
 
 
@@ -213,13 +111,12 @@ def scale_table(store: Store) -> Table:
         columns=[*(f"{bits} bits" for bits in LENGTHS), "s an epoch", "s in all"],
         rows=rows,
         command="fewbits bench run scale",
-        missing=store.missing(specs),
-        planned=len(specs),
         notes=[
             *_floor(store, specs),
             "ARM-DVAE, PSH-ARM and PSH-GS have ten epochs, the NASH and VDSH families and S-RBM five; both defaults"
             " have their own.",
             "Published figures are on RCV1, another collection of this size.",
+            *store.shortfall(specs),
         ],
     )
 
@@ -237,14 +134,14 @@ def words_table(figures: Iterable[Figure]) -> Table:
         return Cell(text=", ".join(ours), published_text=", ".join(theirs))
 
     methods = ("arm-dvae", "nash", "bernoulli-vae")
+    missing = [METHODS[name].title for name in methods if name not in found]
     return Table(
         name="words",
         title="The four nearest words in the decoder's embeddings (20 Newsgroups)",
         columns=list(WORDS),
         rows=[Row(name, METHODS[name].title, [cell(name, word) for word in WORDS]) for name in methods],
         command="fewbits bench figures",
-        missing=sum(name not in found for name in methods),
-        planned=len(methods),
+        notes=[f"Missing: {', '.join(missing)}."] if missing else [],
     )
 
 
@@ -312,6 +209,17 @@ def _varies(spec: Spec, parameter: str) -> bool:
 def _floor(store: Store, specs: Sequence[Spec]) -> list[str]:
     floors = [result.metrics["random_floor"] for spec in specs for result in store.of(spec)]
     return [f"A random ranking has {floors[0]:.4f}."] if floors else []
+
+
+def _same_order(table: Table) -> list[str]:
+    """How far our figures put the methods into the published order, at each length."""
+    told = []
+    for column, cells in zip(table.columns, zip(*(row.cells for row in table.rows), strict=True), strict=True):
+        both = [(cell.mean, cell.published) for cell in cells if cell.mean is not None and cell.published is not None]
+        if len(both) > 2:
+            told.append(f"{spearmanr(*zip(*both, strict=True)).statistic:.2f} at {column}")
+    order = "Rank correlation (Spearman's) of our means with the published figures over the methods"
+    return [f"{order}: {', '.join(told)}."] if told else []
 
 
 def _agreement(table: Table) -> list[str]:

@@ -7,6 +7,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from fewbits.benchmark.notes import CHOSEN_WITH_LABELS
 from fewbits.benchmark.results import Result
 from fewbits.hashers.registry import METHODS, make_hasher
 
@@ -17,7 +18,7 @@ METRICS = {
     "bit_entropy": "Entropy of a bit",
     "distinct_share": "Distinct codes per document",
 }
-INTRODUCTION = """\
+INTRODUCTION = f"""\
 # Results
 
 Rendered from the files in `results/` by `fewbits bench report`. Queries are the test documents, the
@@ -26,6 +27,8 @@ distance. A cell is the mean over the seeds, ± the standard deviation where the
 
 *Precision at 100*: share of the 100 nearest that share a label with the query; the floor is that of a random ranking.
 *Neighbour recall*: share of a query's 10 nearest by tf-idf cosine that are among its 100 nearest by code.
+
+{CHOSEN_WITH_LABELS}
 """
 
 

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from fewbits.benchmark.compare import compare, load_baseline, render_all
+from fewbits.benchmark.compare import compare, load_baseline
+from fewbits.benchmark.comparison import render_comparison
 from fewbits.benchmark.figures import PICTURED, load_figures, make_figure, save_figure
 from fewbits.benchmark.kept import measure_again
 from fewbits.benchmark.own import (
@@ -24,6 +25,7 @@ from fewbits.benchmark.own import (
 from fewbits.benchmark.report import write_report
 from fewbits.benchmark.results import Result, load_failures, load_results
 from fewbits.benchmark.runner import Step, run_all
+from fewbits.benchmark.store import Store
 from fewbits.benchmark.suites import load_suite
 from fewbits.cli.options import AsJson, Encoding, IdField, TextFields
 from fewbits.cli.output import err, out, print_json, print_table, watch
@@ -89,8 +91,9 @@ def bench_compare(
     """
     found = list(load_results(results))
     before = load_baseline(against, results)  # before anything is printed
-    print(render_all(found, load_figures(results)), end="")
-    comparison = compare([*found, *load_failures(results)], before, tolerance)
+    failures = list(load_failures(results))
+    print(render_comparison(Store(found, failures), load_figures(results)), end="")
+    comparison = compare([*found, *failures], before, tolerance)
     err.print(f"beside {against}: {comparison}", markup=False, soft_wrap=True)
     if not comparison.compared:
         raise DataError(

@@ -9,29 +9,33 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from fewbits.benchmark.cells import Cell, Row, Table
 from fewbits.benchmark.figures import Figure
-from fewbits.benchmark.paper import Cell, Row, Table
 from fewbits.benchmark.report.charts import Chart
 from fewbits.benchmark.report.sections import Section, sections
 from fewbits.benchmark.results import Result
+from fewbits.benchmark.store import Store
 
 OURS = ("bernoulli-vae", "pairwise")
 
 
-def render_page(results: Sequence[Result], figures: Sequence[Figure], folder: Path) -> str:
+def render_page(
+    results: Sequence[Result], figures: Sequence[Figure], folder: Path, failures: Sequence[Result] = ()
+) -> str:
     """The whole page; ``folder`` is where the facts on estimators lie."""
-    shown = sections(results, figures, folder)
+    store = Store(results, failures)
+    shown = sections(store, figures, folder)
     template = files("fewbits.benchmark.report").joinpath("page.html").read_text(encoding="utf-8")
     return Template(template).substitute(
-        facts=escape(" ".join(_facts(results))),
+        facts=escape(" ".join([*_facts(results, failures), *store.others])),
         links=" ".join(f'<a href="#{section.name}">{escape(section.title)}</a>' for section in shown),
         sections="\n".join(map(_section, shown)),
     )
 
 
-def _facts(results: Sequence[Result]) -> list[str]:
+def _facts(results: Sequence[Result], failures: Sequence[Result]) -> list[str]:
     """What the page is made from: how many runs, and which versions."""
-    said = [f"{len(results):,} results."]
+    said = [f"{len(results):,} results.", *([f"{len(failures):,} runs failed."] if failures else [])]
     for package in ("fewbits", "python", "torch"):
         counted = Counter(result.versions[package] for result in results if package in result.versions)
         if counted:
@@ -70,7 +74,7 @@ def _table(table: Table) -> str:
     )
     best = [max((row.cells[n].mean or 0.0 for row in table.rows), default=0.0) for n in range(len(table.columns))]
     rows = "".join(_row(row, best) for row in table.rows)
-    notes = " ".join([*table.notes, *([table.shortfall] if table.missing else [])])
+    notes = " ".join(table.notes)
     return (
         f'<div class="block"><h3>{escape(table.title)}</h3>'
         f'<div class="scroll"><table id="{table.name}" aria-label="{escape(table.title)}">'

@@ -8,17 +8,15 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fewbits.benchmark.cells import Cell, Row, Table
 from fewbits.benchmark.figures import PICTURED, Figure
+from fewbits.benchmark.notes import CHOSEN_WITH_LABELS, paper_presets
 from fewbits.benchmark.paper import (
     ABLATIONS,
     DATASETS,
     LENGTHS,
     SETTINGS,
     TITLES,
-    Cell,
-    Row,
-    Store,
-    Table,
     ablation_table,
     collection_table,
     scale_table,
@@ -27,7 +25,7 @@ from fewbits.benchmark.paper import (
     words_table,
 )
 from fewbits.benchmark.report.charts import Axis, Chart, Curve, bars, class_colours, curves, points
-from fewbits.benchmark.results import Result
+from fewbits.benchmark.store import Store
 from fewbits.benchmark.suites import load_suite
 from fewbits.hashers.registry import METHODS
 
@@ -48,9 +46,8 @@ class Section:
     charts: list[Chart]
 
 
-def sections(results: Sequence[Result], figures: Sequence[Figure], folder: Path) -> list[Section]:
+def sections(store: Store, figures: Sequence[Figure], folder: Path) -> list[Section]:
     """All sections of the page, in the order of the paper."""
-    store = Store(result for result in results if result.part == "test")
     return [
         *(_setting(store, setting) for setting in SETTINGS),
         _ablations(store),
@@ -137,8 +134,7 @@ def _over_seconds(store: Store) -> Chart:
         shade = ESTIMATOR_SHADES.get(name, number)
         is_strong = name in ESTIMATOR_SHADES
         lines.append(Curve(name, seconds_of_each, precision_of_each, spread_of_each, is_strong, shade=shade))
-    missing = store.missing(suite.specs)
-    note = f"{missing} of {len(suite.specs)} runs are missing." if missing else BAND
+    note = " ".join([BAND, *store.shortfall(suite.specs)])
     svg = curves("seconds", lines, Axis("seconds of training", scale="log"), PRECISION)
     return Chart("chart-seconds", "Precision over seconds of training", svg, "fewbits bench run estimators", note)
 
@@ -161,8 +157,8 @@ def _latent(figures: Iterable[Figure]) -> Section:
 
 BAND = "Bands are one standard deviation over the seeds."
 SETTING = {
-    "unsupervised": "Codes learnt from the words alone.",
-    "supervised": "Codes learnt with labels; KSH and SSH see those of a sample.",
+    "unsupervised": f"Codes learnt from the words alone. {CHOSEN_WITH_LABELS}",
+    "supervised": f"Codes learnt with labels; KSH and SSH see those of a sample. {paper_presets()}",
 }
 ABLATION = "What the weights of the pair loss and of the KL term do, over the paper's values and over our own scale."
 ESTIMATORS = (
