@@ -166,11 +166,13 @@ def variance_table(results: Path) -> Table:
 
 
 def times_table(store: Store) -> Table:
-    """How long each suite took, as its results tell."""
+    """How long each suite takes as a whole, as the runs that were done tell."""
     suites = {name: list({spec.key: spec for spec in load_suite(name).specs}.values()) for name in LONG_SUITES}
+    unknown = {name: store.times.together(specs)[1] for name, specs in suites.items()}
+    told = ", ".join(f"{count} of {name}" for name, count in unknown.items() if count)
 
     def cells(specs: Sequence[Spec]) -> list[Cell]:
-        hours = store.hours(specs)
+        hours = store.times.together(specs)[0] / 3600
         figures = (f"{len(specs):,}", str(store.missing(specs)), f"{hours:.1f}", f"{hours / 2:.1f}")
         return [Cell(text=figure) for figure in figures]
 
@@ -181,8 +183,10 @@ def times_table(store: Store) -> Table:
         rows=[Row(name, name, cells(specs)) for name, specs in suites.items()],
         command="fewbits bench report",
         notes=[
-            "Learning, encoding and measuring of all runs that have a result, each with one thread, added up. Runs were"
-            " not all made on an idle machine."
+            "Learning, encoding and measuring of all runs of a suite, each with one thread: every run counts with the"
+            " median over the seeds of its cell, one whose cell has no result with the median of its method on its data"
+            " set. Runs were not all made on an idle machine.",
+            *([f"Not known and not counted, for want of any such result: {told}."] if told else []),
         ],
         rows_are="suite",
     )

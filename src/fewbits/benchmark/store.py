@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from fewbits.benchmark.cells import Cell
 from fewbits.benchmark.results import Result
 from fewbits.benchmark.suites import Spec
-
-PHASES = ("fit", "encode", "evaluate")
+from fewbits.benchmark.times import Times
 
 
 class Store:
@@ -25,6 +24,7 @@ class Store:
                 self.by_cell[result.cell].append(result)
             else:
                 self.left_out[result.dataset] += 1
+        self.times = Times(result for cell in self.by_cell.values() for result in cell)
         self._well = {result.key for cell in self.by_cell.values() for result in cell}
         self._failed = {result.key for result in failed if result.data_fingerprint == documents[result.dataset]}
 
@@ -50,17 +50,6 @@ class Store:
         """How many runs have no figure, in words; nothing where all have one."""
         counts = {"are missing": self.missing(specs), "failed": self.failed(specs)}
         return [f"{count} of {len(specs)} runs {what}." for what, count in counts.items() if count]
-
-    def hours(self, specs: Sequence[Spec]) -> float:
-        """How long the runs took that have a result, from learning to measuring, one after the other."""
-        wanted = {spec.key for spec in specs}
-        seconds = (
-            sum(result.seconds.get(phase, 0.0) for phase in PHASES)
-            for results in self.by_cell.values()
-            for result in results
-            if result.key in wanted
-        )
-        return sum(seconds) / 3600
 
     @property
     def others(self) -> list[str]:
