@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +13,10 @@ import pytest
 from scipy import sparse
 
 from fewbits import Dataset, Split
-from fewbits.benchmark.figures import PICTURED, load_figures, make_figure, nearest_words, save_figure
-from fewbits.benchmark.report import write_report
+from fewbits.benchmark.figures import PICTURED, Figure, load_figures, make_figure, nearest_words, save_figure
+from fewbits.benchmark.report import render_page, write_report
 from fewbits.errors import ParameterError
+from fewbits.files import write_json
 from test_learning import topics
 
 if TYPE_CHECKING:
@@ -158,6 +160,23 @@ def test_a_figure_has_a_point_for_each_test_document_with_its_class_and_the_near
     assert list(load_figures(tmp_path)) == [figure]
     with pytest.raises(ParameterError, match="itq has no latent space"):
         make_figure("itq", dataset)
+
+
+def test_figures_of_other_data_sets_and_lengths_are_not_taken_for_those_of_the_caption(tmp_path: Path) -> None:
+    where = ("arm-dvae", "ng20", 32, 0)
+    figure = Figure(*where, ["a"], [0, 0], [[0.0, 1.0], [1.0, 0.0]], {"weapons": ["guns"]}, {}, "f" * 64)
+    others = [replace(figure, dataset="reuters"), replace(figure, bits=8)]
+    for number, bits in enumerate((32, 64)):
+        fact = {"estimator": "arm", "is_unbiased": True, "relative_variance": 1.0, "milliseconds": 1.0, "bits": bits}
+        write_json(tmp_path / "estimators" / f"{number}.json", [{**fact, "dataset": ("ng20", "tmc")[number]}])
+    page = render_page([], others, tmp_path)
+    assert "latent-arm-dvae" not in page
+    assert '<td data-value="guns">' not in page
+    assert "variance / ARM&#x27;s, 32 bits" in page
+    assert "variance / ARM&#x27;s, 64 bits" not in page
+    page = render_page([], [figure, *others], tmp_path)
+    assert 'id="latent-arm-dvae"' in page
+    assert '<td data-value="guns">' in page
 
 
 def test_the_nearest_words_are_those_of_the_same_direction() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from scipy.stats import spearmanr
 
 from fewbits.benchmark.cells import Cell, Row, Table
-from fewbits.benchmark.figures import WORDS, Figure
+from fewbits.benchmark.figures import BITS, DATASET, WORDS, Figure, as_in_the_paper
 from fewbits.benchmark.notes import OF_OTHER_WORDS
 from fewbits.benchmark.published import published_figures, published_precision
 from fewbits.benchmark.store import Store
@@ -126,7 +126,7 @@ def words_table(figures: Iterable[Figure]) -> Table:
     printed = json.loads(files("fewbits.benchmark").joinpath("published-words.json").read_text(encoding="utf-8"))[
         "words"
     ]
-    found = {figure.method: figure for figure in figures}
+    found = as_in_the_paper(figures)
 
     def cell(method: str, word: str) -> Cell:
         ours = found[method].words.get(word, []) if method in found else []
@@ -137,7 +137,7 @@ def words_table(figures: Iterable[Figure]) -> Table:
     missing = [METHODS[name].title for name in methods if name not in found]
     return Table(
         name="words",
-        title="The four nearest words in the decoder's embeddings (20 Newsgroups)",
+        title=f"The four nearest words in the decoder's embeddings ({TITLES[DATASET]}, {BITS} bits)",
         columns=list(WORDS),
         rows=[Row(name, METHODS[name].title, [cell(name, word) for word in WORDS]) for name in methods],
         command="fewbits bench figures",
@@ -148,20 +148,23 @@ def words_table(figures: Iterable[Figure]) -> Table:
 def variance_table(results: Path) -> Table:
     """Variance, bias and time of each gradient estimator, at every length that was measured."""
     rows: dict[str, list[Cell]] = {}
-    columns = []
+    columns, lengths = [], []
     for path in sorted((Path(results) / "estimators").glob("*.json"), key=lambda path: (len(path.name), path.name)):
         facts = json.loads(path.read_text(encoding="utf-8"))
-        columns += [f"{measure}, {facts[0]['bits']} bits" for measure in ("variance / ARM's", "bias", "ms a step")]
+        if facts[0]["dataset"] != DATASET:
+            continue
+        lengths.append(facts[0]["bits"])
+        columns += [f"{measure}, {lengths[-1]} bits" for measure in ("variance / ARM's", "bias", "ms a step")]
         for fact in facts:
             bias = "none" if fact["is_unbiased"] else f"{fact['relative_bias']:.3f}"
             texts = (f"{fact['relative_variance']:.4f}", bias, f"{fact['milliseconds']:.1f}")
             rows.setdefault(fact["estimator"], []).extend(Cell(text=text) for text in texts)
     return Table(
         name="variance",
-        title="Variance of the gradient estimators (20 Newsgroups)",
+        title=f"Variance of the gradient estimators ({TITLES[DATASET]})",
         columns=columns,
         rows=[Row(name, name, cells) for name, cells in rows.items()],
-        command="fewbits bench estimators --dataset ng20 --bits 32 --bits 128 --save",
+        command=" ".join(["fewbits bench estimators --dataset ng20 --save", *(f"--bits {bits}" for bits in lengths)]),
     )
 
 

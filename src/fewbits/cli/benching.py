@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from fewbits.benchmark.compare import compare, load_baseline
 from fewbits.benchmark.comparison import render_comparison
-from fewbits.benchmark.figures import PICTURED, load_figures, make_figure, save_figure
+from fewbits.benchmark.figures import BITS, DATASET, PICTURED, load_figures, make_figure, save_figure
 from fewbits.benchmark.kept import measure_again
 from fewbits.benchmark.own import (
     COMPARED,
@@ -126,8 +126,8 @@ def bench_figures(
     method: Annotated[
         list[str] | None, typer.Option(help=f"Neural method, or several. [default: {', '.join(PICTURED)}]")
     ] = None,
-    dataset: Annotated[str, typer.Option(help="Data set.")] = "ng20",
-    bits: Annotated[int, typer.Option("--bits", help="Code length.")] = 32,
+    dataset: Annotated[str, typer.Option(help="Data set.")] = DATASET,
+    bits: Annotated[int, typer.Option("--bits", help="Code length.")] = BITS,
     results: Folder = Path("results"),
 ) -> None:
     """Train models and save what pictures of them need: latent codes in the plane, and nearest words.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fewbits.benchmark.cells import Cell, Row, Table
-from fewbits.benchmark.figures import PICTURED, Figure
+from fewbits.benchmark.figures import PICTURED, Figure, as_in_the_paper
 from fewbits.benchmark.notes import CHOSEN_WITH_LABELS, paper_presets
 from fewbits.benchmark.paper import (
     ABLATIONS,
@@ -141,7 +141,7 @@ def _over_seconds(store: Store) -> Chart:
 
 def _latent(figures: Iterable[Figure]) -> Section:
     charts = []
-    by_method = {figure.method: figure for figure in figures}
+    by_method = as_in_the_paper(figures)
     for method in PICTURED:
         if (figure := by_method.get(method)) is None:
             continue
