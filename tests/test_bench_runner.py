@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import multiprocessing
 import os
@@ -19,14 +20,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 from scipy import io as scipy_io
 from scipy import sparse
 from typer.testing import CliRunner
 
 from fewbits.benchmark.results import Result, load_failures, load_results
-from fewbits.benchmark.runner import run_all
+from fewbits.benchmark.runner import Step, run_all
 from fewbits.benchmark.suites import SUITES, Spec, load_suite
 from fewbits.cli import app
+from fewbits.cli.benching import watch_runs
 from fewbits.datasets import SOURCES
 from fewbits.errors import DataError, MissingFileError, ParameterError
 from fewbits.hashers.registry import METHODS
@@ -186,6 +189,28 @@ def test_a_run_whose_process_is_killed_is_a_failure_and_the_next_run_goes_well(t
     assert "its process died" in str(died.error)
     assert well.error is None
     assert [result.method for result in load_failures(tmp_path)] == ["bernoulli-vae"]
+
+
+def test_the_time_left_is_shown_however_far_apart_the_runs_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=100)
+    monkeypatch.setattr("fewbits.cli.benching.err", terminal)
+    well = Result("lsh", "toy", 8, 0, "test", {}, {"precision_at_100": 0.5}, {"fit": 600.0}, 1.0, {}, "f")
+    for left, shown in ((None, "-:--:-- left"), (7200.0, "2:00:00 left"), (100_000.0, "1 day, 3:46:40 left")):
+        for _ in watch_runs([Step(0, 3, 0, 0, None), Step(1, 3, 0, 0, left, well)]):
+            pass
+        assert shown in terminal.file.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.mark.xdist_group("runner")
+def test_the_time_left_falls_as_runs_are_done_and_is_known_from_the_start_where_some_were(
+    tiny: Path, tmp_path: Path
+) -> None:
+    specs = [Spec("lsh", str(tiny), 8, seed) for seed in range(4)]
+    assert [step.seconds_left is None for step in run_all(specs[:2], tmp_path)] == [True, False, False]
+    left = [step.seconds_left for step in run_all(specs, tmp_path)]
+    assert left[0] is not None
+    assert left[0] > 0
+    assert left[-1] == 0
 
 
 @pytest.mark.xdist_group("runner")

@@ -7,8 +7,10 @@ from dataclasses import replace
 from fewbits.benchmark.comparison import render_comparison
 from fewbits.benchmark.paper import collection_table
 from fewbits.benchmark.report import render_page
+from fewbits.benchmark.results import Result
 from fewbits.benchmark.store import Store
 from fewbits.benchmark.suites import Spec
+from fewbits.benchmark.times import Times
 from test_published import ROOT, result
 
 LSH = [Spec("lsh", "ng20", 8, seed) for seed in (0, 1, 2)]
@@ -42,3 +44,15 @@ def test_tables_and_pages_tell_failed_runs() -> None:
     page = render_page(WELL, [], ROOT / "nowhere", [FAILED])
     assert "157 of 160 runs are missing. 1 of 160 runs failed." in page
     assert "1 runs failed." in page
+
+
+def test_the_time_left_is_known_from_runs_like_those_to_do_and_else_from_all_that_were_done() -> None:
+    def took(method: str, bits: int, seconds: float) -> Result:
+        return replace(result(method, bits, 0.5), seconds={"fit": seconds})
+
+    to_do = [Spec("lsh", "ng20", 8, 0), Spec("lsh", "ng20", 16, 0), Spec("itq", "ng20", 8, 0)]
+    assert Times().left(to_do) is None
+    assert Times().left([]) == 0
+    assert Times([took("sph", 8, 100.0)]).left(to_do) == 300
+    assert Times([took("lsh", 8, 10.0), took("lsh", 32, 30.0)]).left(to_do[:2]) == 10 + 20
+    assert Times([took("lsh", 8, 10.0), took("lsh", 32, 30.0)]).left(to_do) == 10 + 20 + 15

@@ -22,6 +22,7 @@ from fewbits.benchmark.kept import keep_codes
 from fewbits.benchmark.results import Result
 from fewbits.benchmark.run import failed, learn_and_measure
 from fewbits.benchmark.suites import Spec
+from fewbits.benchmark.times import Times
 from fewbits.checks import check_whole_number
 from fewbits.datasets import Dataset, load_dataset
 from fewbits.errors import BrokenFolderError, DataError, FewbitsError, MissingFileError
@@ -38,6 +39,7 @@ class Step:
     total: int
     finished_before: int
     failed_before: int  # of those that were finished
+    seconds_left: float | None  # not known as long as no such run was done
     result: Result | None = None
 
 
@@ -66,9 +68,17 @@ def run_all(
         kept = {key: result for key, result in stored.items() if not (retry and result.error)}
         left = [spec for spec in wanted if spec.key not in kept]
         before = (len(kept), sum(result.error is not None for result in kept.values()))
-        yield Step(0, len(left), *before)
+        to_do, times = {spec.key: spec for spec in left}, Times(stored.values())
+
+        def seconds_left() -> float | None:
+            together = times.left(to_do.values())
+            return None if together is None else together / min(pool.jobs, max(len(to_do), 1))
+
+        yield Step(0, len(left), *before, seconds_left())
         for done, result in enumerate(pool.run(left, results, fingerprints), 1):
-            yield Step(done, len(left), *before, result)
+            times.add(result)
+            to_do.pop(result.key, None)
+            yield Step(done, len(left), *before, seconds_left(), result)
 
 
 def _stored(specs: Iterable[Spec], results: Path, fingerprints: dict[str, str]) -> dict[str, Result]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from fewbits.benchmark.results import Result
 from fewbits.benchmark.suites import Spec
@@ -37,3 +37,11 @@ class Times:
         """Seconds of all runs one after the other, and of how many nothing is known."""
         each = [self.of(spec) for spec in specs]
         return sum(seconds for seconds in each if seconds is not None), each.count(None)
+
+    def left(self, specs: Collection[Spec]) -> float | None:
+        """Seconds of runs that are to do; those of which nothing is known take as long as the others on average."""
+        if not specs:
+            return 0.0
+        all_done = [seconds for some in self._of_cell.values() for seconds in some]
+        known = [seconds for spec in specs if (seconds := self.of(spec)) is not None] or all_done
+        return statistics.mean(known) * len(specs) if known else None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.text import Text
 
 from fewbits.benchmark.compare import compare, load_baseline
 from fewbits.benchmark.comparison import render_comparison
@@ -189,13 +192,25 @@ def bench_own(
     return None
 
 
+class TimeLeft(ProgressColumn):
+    """The time left as the runs that were done tell: runs lie too far apart, and differ too much, for a mean speed."""
+
+    def render(self, task: Task) -> Text:
+        """Hours, minutes and seconds; a dash each as long as nothing is known."""
+        ends = task.fields.get("ends")
+        if ends is None:
+            return Text("-:--:-- left")
+        return Text(f"{timedelta(seconds=max(0, round(ends - time.monotonic())))} left")
+
+
 def watch_runs(steps: Iterable[Step]) -> Iterator[Step]:
     """Show how far the runs are: a bar with the time left on a terminal, else a line for each."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeLeft())
     with Progress(*columns, console=err, disable=not err.is_terminal, transient=True) as bar:
         task = bar.add_task("Looking at the data sets", total=None)
         for step in steps:
-            bar.update(task, completed=step.done, total=step.total, description="Running")
+            ends = None if step.seconds_left is None else time.monotonic() + step.seconds_left
+            bar.update(task, completed=step.done, total=step.total, description="Running", ends=ends)
             if step.result is None:
                 failed = f" ({step.failed_before} failed)" if step.failed_before else ""
                 err.print(f"{step.finished_before} finished before{failed}, {step.total} to do", markup=False)
