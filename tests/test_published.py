@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from fewbits.benchmark.comparison import render_comparison
 from fewbits.benchmark.figures import load_figures
-from fewbits.benchmark.paper import times_table
+from fewbits.benchmark.paper import ablation_table, times_table
 from fewbits.benchmark.published import published_figures, published_precision, verdict
 from fewbits.benchmark.report import render_page
 from fewbits.benchmark.results import Result, load_failures, load_results
@@ -51,6 +51,78 @@ def test_every_method_of_the_papers_tables_is_in_the_registry_with_all_its_lengt
     for dataset in ("reuters", "ng20", "tmc"):
         for name in ("lsh", "s-rbm", "sph", "sth", "vdsh", "nash", "arm-dvae", "ksh", "shttm", "vdsh-s", "psh-arm"):
             assert set(lengths[name, dataset]) == {8, 16, 32, 64, 128}
+
+
+@pytest.mark.parametrize(
+    ("table", "where", "value"),
+    [
+        ("tab:reu", ("LSH", "reuters", 8), 0.2802),
+        ("tab:20ng", ("STH", "ng20", 32), 0.586),
+        ("tab:20ng", ("ARM-DVAE", "ng20", 128), 0.6214),
+        ("tab:tmc", ("STH", "tmc", 32), 0.4105),
+        ("tab:sreu", ("VDSH-SP", "reuters", 32), 0.9283),
+        ("tab:s20ng", ("PSH-ARM", "ng20", 128), 0.8432),
+        ("tab:stmc", ("PSH-ARM", "tmc", 128), 0.8617),
+        ("tab:rcv", ("ARM-DVAE", "rcv1", 8), 0.8368),
+    ],
+)
+def test_figures_are_those_that_the_paper_prints(table: str, where: tuple[str, str, int], value: float) -> None:
+    found = [
+        f for f in published_figures() if (f["method"], f["dataset"], f["bits"]) == where and f.get("table") == table
+    ]
+    assert [figure["value"] for figure in found] == [value]
+
+
+@pytest.mark.parametrize(
+    ("table", "weight", "printed"),
+    [
+        ("tab:pw", "beta", {0.0: 0.828, 0.05: 0.8373, 0.075: 0.7925, 0.085: 0.734, 0.09: 0.7154}),
+        ("tab:kl", "kl_weight", {0.0: 0.7712, 0.01: 0.8376, 0.1: 0.4954, 0.5: 0.4474, 1.0: 0.487, 2.0: 0.4167}),
+    ],
+)
+def test_ablations_are_those_that_the_paper_prints(table: str, weight: str, printed: dict[float, float]) -> None:
+    assert {f[weight]: f["value"] for f in published_figures() if f.get("table") == table} == printed
+
+
+@pytest.mark.parametrize(
+    ("table", "count", "total"),
+    [
+        ("tab:reu", 35, 22.971),
+        ("tab:20ng", 35, 11.3565),
+        ("tab:tmc", 35, 19.4327),
+        ("tab:sreu", 35, 31.6486),
+        ("tab:s20ng", 35, 22.7766),
+        ("tab:stmc", 35, 26.8632),
+        ("tab:rcv", 10, 9.3036),
+    ],
+)
+def test_a_published_table_is_whole_and_adds_up(table: str, count: int, total: float) -> None:
+    values = [figure["value"] for figure in published_figures() if figure.get("table") == table]
+    assert len(values) == count
+    assert sum(values) == pytest.approx(total, abs=5e-5)
+
+
+@pytest.mark.parametrize(
+    ("at_their_best", "at_zero", "said"),
+    [
+        ((0.86, 0.84), (0.80, 0.78), ": they agree on the best value."),
+        ((0.84, 0.82), (0.85, 0.83), ": within the spread of the seeds (0.014) they agree on the best value."),
+        ((0.80, 0.78), (0.86, 0.84), ": they do not agree on the best value."),
+    ],
+)
+def test_ours_agree_with_an_ablation_of_the_paper_where_the_best_value_is_the_same_but_for_chance(
+    at_their_best: tuple[float, ...], at_zero: tuple[float, ...], said: str
+) -> None:
+    weights = {0.0: at_zero, 0.05: at_their_best, 0.075: (0.7, 0.7), 0.085: (0.6, 0.6), 0.09: (0.5, 0.5)}
+    runs = [
+        replace(result("psh-arm", 32, precision, pair_weight=weight), seed=seed)
+        for weight, precisions in weights.items()
+        for seed, precision in enumerate(precisions)
+    ]
+    told = ablation_table(Store(runs), "pair_weight").markdown()
+    assert "the published precision is best at 0.05 and lower by 0.122 at 0.09" in told
+    assert said in told
+    assert "agree" not in ablation_table(Store(runs[2:]), "pair_weight").markdown()  # not all values were run
 
 
 @pytest.mark.parametrize(

@@ -230,18 +230,21 @@ def _same_order(table: Table) -> list[str]:
 
 
 def _agreement(table: Table) -> list[str]:
-    """Where the best and the worst value are, published and ours, and whether the best is the same."""
+    """Where the best and the worst value are, published and ours, and whether the best is the same but for chance."""
     [row] = [row for row in table.rows if row.method == "psh-arm"]
-    both = [(column, cell) for column, cell in zip(table.columns, row.cells, strict=True) if cell.published is not None]
-    theirs = {column: cell.published for column, cell in both if cell.published is not None}
-    ours = {column: cell.mean for column, cell in both if cell.mean is not None}
+    both = {column: cell for column, cell in zip(table.columns, row.cells, strict=True) if cell.published is not None}
+    theirs = {column: cell.published for column, cell in both.items() if cell.published is not None}
+    ours = {column: cell.mean for column, cell in both.items() if cell.mean is not None}
     if len(ours) < len(theirs):
         return []
-    agree = "agree" if max(theirs, key=theirs.__getitem__) == max(ours, key=ours.__getitem__) else "do not agree"
-    return [
-        f"Over the paper's values, the published precision {_course(theirs)}; ours {_course(ours)}: they {agree} on the"
-        " best value."
-    ]
+    their_best, our_best = (max(figures, key=figures.__getitem__) for figures in (theirs, ours))
+    spread = max(both[column].spread or 0.0 for column in (their_best, our_best))
+    agree = "they do not agree on the best value"
+    if their_best == our_best:
+        agree = "they agree on the best value"
+    elif ours[our_best] - ours[their_best] <= spread:
+        agree = f"within the spread of the seeds ({spread:.3f}) they agree on the best value"
+    return [f"Over the paper's values, the published precision {_course(theirs)}; ours {_course(ours)}: {agree}."]
 
 
 def _course(figures: dict[str, float]) -> str:
