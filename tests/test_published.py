@@ -10,11 +10,12 @@ from typer.testing import CliRunner
 
 from fewbits.benchmark.comparison import render_comparison
 from fewbits.benchmark.figures import load_figures
-from fewbits.benchmark.paper import ablation_table, times_table
+from fewbits.benchmark.paper import ABLATIONS, ablation_table, times_table
 from fewbits.benchmark.published import published_figures, published_precision, verdict
 from fewbits.benchmark.report import render_page
 from fewbits.benchmark.results import Result, load_failures, load_results
 from fewbits.benchmark.store import Store
+from fewbits.benchmark.suites import load_suite
 from fewbits.benchmark.tables import render
 from fewbits.cli import app
 from fewbits.hashers.registry import METHODS, make_hasher
@@ -123,6 +124,30 @@ def test_ours_agree_with_an_ablation_of_the_paper_where_the_best_value_is_the_sa
     assert "the published precision is best at 0.05 and lower by 0.122 at 0.09" in told
     assert said in told
     assert "agree" not in ablation_table(Store(runs[2:]), "pair_weight").markdown()  # not all values were run
+
+
+def test_every_run_of_the_ablation_suite_is_in_a_table() -> None:
+    specs = load_suite("ablation").specs
+    assert {name for spec in specs for name in spec.parameters} == set(ABLATIONS)
+    assert all(len(spec.parameters) == 1 for spec in specs)
+
+
+def test_an_ablation_that_nobody_published_has_a_row_for_each_method_and_data_set_and_the_methods_own_value() -> None:
+    runs = [
+        result("arm-dvae", 32, 0.79, "reuters", estimator="flip"),
+        result("arm-dvae", 32, 0.74, "reuters"),
+        result("psh-arm", 32, 0.8, "ng20", estimator="flip"),
+    ]
+    table = ablation_table(Store(runs), "estimator").markdown()
+    assert "(Reuters, 32 bits; 20 Newsgroups, 32 bits)" in table
+    assert "|  | arm | flip |" in table
+    assert "Made by: `fewbits bench run ablation && fewbits bench run paper`" in table
+    assert "| ARM-DVAE, Reuters | 0.740 | 0.790 |" in table
+    assert "| PSH-ARM, 20 Newsgroups |  | 0.800 |" in table
+    assert "A random ranking has 0.0500 on Reuters, 0.0500 on 20 Newsgroups. 2 of 4 runs are missing." in table
+    shares = ablation_table(Store([result("pairwise", 16, 0.8, svm_share=0.25)]), "svm_share").markdown()
+    assert "(20 Newsgroups, 16 bits)" in shares
+    assert "| PairwiseHasher (ours) |  | 0.800 |  |  |  |" in shares
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,11 @@ TITLES = {"reuters": "Reuters", "ng20": "20 Newsgroups", "tmc": "TMC", "arxiv": 
 LENGTHS = (8, 16, 32, 64, 128)
 SETTINGS = {"unsupervised": ("unsupervised",), "supervised": ("semi-supervised", "supervised")}
 LONG_SUITES = ("paper", "ablation", "estimators", "scale")  # quick is about the reader's own Python
-ABLATIONS = {
+ABLATIONS = {  # parameter: its name in the published figures and in the page, and what it is
     "pair_weight": ("beta", "β, the weight of the pair loss"),
     "kl_weight": ("kl_weight", "λ, the weight of the KL term"),
+    "svm_share": ("svm_share", "the share of support vector machines in the encoder"),
+    "estimator": ("estimator", "the estimator of the gradient"),
 }
 
 
@@ -52,7 +54,7 @@ def collection_table(store: Store, dataset: str, setting: str) -> Table:
         columns=[f"{bits} bits" for bits in LENGTHS],
         rows=[Row(name, METHODS[name].title, cells(name)) for name in methods],
         command="fewbits bench run paper",
-        notes=[*_floor(store, specs), *store.shortfall(specs)],
+        notes=[*_floors(store, specs), *store.shortfall(specs)],
     )
     if dataset in OF_OTHER_WORDS:
         table.notes[:0] = [OF_OTHER_WORDS[dataset], *_same_order(table)]
@@ -60,30 +62,30 @@ def collection_table(store: Store, dataset: str, setting: str) -> Table:
 
 
 def ablation_table(store: Store, parameter: str) -> Table:
-    """Precision over the values of one weight on 20 Newsgroups at 32 bits."""
-    theirs_name, what = ABLATIONS[parameter]
-    specs = [spec for spec in load_suite("ablation").specs if _varies(spec, parameter)]
-    values = sorted({spec.parameters[parameter] for spec in specs})
-    printed = {f[theirs_name]: f["value"] for f in published_figures() if theirs_name in f}
-    rows = []
-    for method in [name for name in METHODS if any(spec.method == name for spec in specs)]:
-        of_method = _where(specs, method=method)
-        cells = [
-            store.cell(
-                _where(of_method, parameters={parameter: value}),
-                printed.get(value) if method == "psh-arm" else None,
-            )
-            for value in values
-        ]
-        rows.append(Row(method, METHODS[method].title, cells))
+    """Precision over the values of one parameter, on what the suite names; published figures where there are any."""
+    name, what = ABLATIONS[parameter]
+    specs = [spec for spec in load_suite("ablation").specs if set(spec.parameters) == {parameter}]
+    places = list(dict.fromkeys((spec.method, spec.dataset, spec.bits) for spec in specs))
+    tried, own = {spec.parameters[parameter] for spec in specs}, {spec.own(parameter) for spec in specs}
+    values = sorted(tried | own, key=lambda value: (isinstance(value, str), value))
+    printed = {(f["method"], f[name]): f["value"] for f in published_figures() if name in f}
+    where = {(dataset, bits): f"{TITLES[dataset]}, {bits} bits" for _, dataset, bits in places}
+
+    def row(method: str, dataset: str, bits: int) -> Row:
+        title = METHODS[method].title
+        runs = [Spec(method, dataset, bits, 0, parameters={parameter: value}) for value in values]
+        cells = [store.cell([run], printed.get((title, run.parameters[parameter]))) for run in runs]
+        return Row(method, title if len(where) == 1 else f"{title}, {TITLES[dataset]}", cells)
+
     table = Table(
-        name=f"ablation-{theirs_name}",
-        title=f"Precision over {what} (20 Newsgroups, 32 bits)",
-        columns=[f"{value:g}" for value in values],
-        rows=rows,
-        command="fewbits bench run ablation",
+        name=f"ablation-{name}",
+        title=f"Precision over {what} ({'; '.join(where.values())})",
+        columns=[str(value) if isinstance(value, str) else f"{value:g}" for value in values],
+        rows=[row(*place) for place in sorted(places, key=lambda place: list(METHODS).index(place[0]))],
+        command="fewbits bench run ablation" + ("" if own <= tried else " && fewbits bench run paper"),
     )
-    table.notes.extend([*_agreement(table), *store.shortfall(specs)])
+    agreement = _agreement(table) if printed else []
+    table.notes.extend([*agreement, *_floors(store, specs), *store.shortfall(specs)])
     return table
 
 
@@ -112,7 +114,7 @@ def scale_table(store: Store) -> Table:
         rows=rows,
         command="fewbits bench run scale",
         notes=[
-            *_floor(store, specs),
+            *_floors(store, specs),
             "ARM-DVAE, PSH-ARM and PSH-GS have ten epochs, the NASH and VDSH families and S-RBM five; both defaults"
             " have their own.",
             "Published figures are on RCV1, another collection of this size.",
@@ -209,13 +211,11 @@ def _where(specs: Sequence[Spec], **wanted: Any) -> list[Spec]:
     return [spec for spec in specs if all(getattr(spec, name) == value for name, value in wanted.items())]
 
 
-def _varies(spec: Spec, parameter: str) -> bool:
-    return set(spec.parameters) == {parameter}
-
-
-def _floor(store: Store, specs: Sequence[Spec]) -> list[str]:
-    floors = [result.metrics["random_floor"] for spec in specs for result in store.of(spec)]
-    return [f"A random ranking has {floors[0]:.4f}."] if floors else []
+def _floors(store: Store, specs: Sequence[Spec]) -> list[str]:
+    """The precision of a random ranking on each data set."""
+    floors = {spec.dataset: result.metrics["random_floor"] for spec in specs for result in store.of(spec)}
+    told = [f"{floor:.4f}" + (f" on {TITLES[name]}" if len(floors) > 1 else "") for name, floor in floors.items()]
+    return [f"A random ranking has {', '.join(told)}."] if told else []
 
 
 def _same_order(table: Table) -> list[str]:

@@ -59,6 +59,10 @@ class Spec:
         """Parameters as a result has them: the method's own and the changed ones."""
         return {name: value for name, value in self.hasher().get_params().items() if name not in HOW_NOT_WHAT}
 
+    def own(self, parameter: str) -> Any:
+        """What the method itself has for a parameter."""
+        return make_hasher(self.method, self.bits).get_params()[parameter]
+
     @property
     def key(self) -> str:
         """The same as that of this run's result, whatever the documents were."""
