@@ -17,13 +17,14 @@ from fewbits import Dataset, Split
 from fewbits.benchmark.figures import PICTURED, Figure, load_figures, make_figure, nearest_words, save_figure
 from fewbits.benchmark.paper import DATASETS, LENGTHS, SETTINGS, collection_table
 from fewbits.benchmark.report import render_page, write_report
-from fewbits.benchmark.results import load_results
+from fewbits.benchmark.results import Result, load_results
 from fewbits.benchmark.store import Store
 from fewbits.benchmark.suites import load_suite
 from fewbits.errors import ParameterError
 from fewbits.files import write_json
 from fewbits.hashers.registry import METHODS
 from test_learning import topics
+from test_published import result
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -129,6 +130,50 @@ def test_nothing_is_wider_than_the_screen_and_text_stands_out(page: Any, width: 
         for place, what in (("body", "backgroundColor"), ("figure svg text", "fill"))
     )
     assert abs(brightness(body) - brightness(text)) > 150
+
+
+@pytest.mark.xdist_group("browser")
+def test_on_a_phone_a_wide_table_says_so_and_keeps_its_first_column_and_the_spread_in_sight(page: Any) -> None:
+    block = page.locator("div.block", has=page.locator("table#ablation-beta"))
+    assert not block.locator(".hint").is_visible()
+    page.set_viewport_size({"width": 390, "height": 800})
+    block.locator(".hint").wait_for(state="visible")
+    first, last = (block.locator(f"tbody tr:first-child td:{place}-child") for place in ("first", "last"))
+    assert last.bounding_box()["x"] > 390
+    at_start = first.bounding_box()["x"]
+    block.locator(".scroll").evaluate("element => element.scrollLeft = element.scrollWidth")
+    assert last.bounding_box()["x"] < 390
+    assert first.bounding_box()["x"] == at_start
+    assert first.evaluate("cell => getComputedStyle(cell).backgroundColor") != "rgba(0, 0, 0, 0)"  # covers what moves
+    assert page.locator("table#unsupervised-ng20 .spread").first.is_visible()
+
+
+SMALLEST_TEXT = """() => [...document.querySelectorAll("figure svg text")].map((text) => {
+  const svg = text.ownerSVGElement;
+  return parseFloat(getComputedStyle(text).fontSize) * svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+}).reduce((a, b) => Math.min(a, b))"""
+
+
+@pytest.mark.xdist_group("browser")
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_smallest_text_of_a_chart_can_be_read(page: Any, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 800})
+    assert page.evaluate(SMALLEST_TEXT) >= 9
+
+
+def test_the_best_of_a_column_is_marked_but_not_a_lone_figure_nor_one_of_another_data_set() -> None:
+    def bold(*runs: Result) -> list[str]:
+        return re.findall(r'class="best">([0-9.]+)<', render_page(runs, [], ROOT / "nowhere"))
+
+    assert bold(result("lsh", 8, 0.1)) == []
+    assert bold(result("lsh", 8, 0.1), result("itq", 8, 0.3), result("itq", 16, 0.5)) == ["0.300"]
+    elsewhere = [result("arm-dvae", 32, 0.5, name, estimator="flip") for name in ("reuters", "ng20")]
+    assert bold(*elsewhere) == []
+
+
+def test_the_page_on_the_benchmark_names_all_pages_that_the_report_writes(pages: Path) -> None:
+    told = (ROOT / "docs" / "benchmark.md").read_text()
+    assert [path.name for path in pages.iterdir() if f"`{path.name}`" not in told] == []
 
 
 def brightness(colour: str) -> float:

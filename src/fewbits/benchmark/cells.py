@@ -55,6 +55,7 @@ class Table:
     command: str
     notes: list[str] = field(default_factory=list)
     rows_are: str = "method"
+    has_best: bool = True  # not where rows are about different data sets
 
     def markdown(self) -> str:
         """The table in Markdown, with its command."""

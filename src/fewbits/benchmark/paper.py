@@ -83,6 +83,7 @@ def ablation_table(store: Store, parameter: str) -> Table:
         columns=[str(value) if isinstance(value, str) else f"{value:g}" for value in values],
         rows=[row(*place) for place in sorted(places, key=lambda place: list(METHODS).index(place[0]))],
         command="fewbits bench run ablation" + ("" if own <= tried else " && fewbits bench run paper"),
+        has_best=len(where) == 1,
     )
     agreement = _agreement(table) if printed else []
     table.notes.extend([*agreement, *_floors(store, specs), *store.shortfall(specs)])

@@ -163,8 +163,8 @@ SETTING = {
 }
 ABLATION = (
     "What the weights of the pair loss and of the KL term do, over the paper's values and over our own scale; how much"
-    " of a linear encoder support vector machines should be; and what the closed-form gradient gives the paper's systems"
-    " in ARM's place."
+    " of a linear encoder support vector machines should be; and what the closed-form gradient in ARM's place gives the"
+    " paper's systems."
 )
 ESTIMATORS = (
     "The same model without labels, trained with each gradient estimator for one epoch, two, four and so on; and how"
