@@ -169,7 +169,28 @@ def test_a_metric_is_computed_again_from_the_codes_that_were_kept(tiny: Path, tm
     done = CliRunner().invoke(app, ["bench", "measure", "--dataset", str(tiny), "--results", str(store)])
     assert done.stdout.strip() == step.result.file_name
     assert "1 results measured again, 1 have changed" in done.stderr
+    assert "left out" not in done.stderr
     assert list(load_results(store)) == [step.result]
+
+
+@pytest.mark.xdist_group("runner")
+def test_results_that_cannot_be_measured_again_are_counted_with_the_reason(tiny: Path, tmp_path: Path) -> None:
+    store = tmp_path / "results"
+    steps = run_all([Spec("lsh", str(tiny), 8, seed) for seed in (0, 1, 2)], store)
+    elsewhere, lost, _ = (step.result for step in steps if step.result)
+
+    def codes(result: Result) -> Path:
+        return store / "codes" / result.file_name.replace(".json", ".safetensors")
+
+    codes(lost).unlink()
+    (store / elsewhere.file_name).unlink()
+    moved = dataclasses.replace(elsewhere, data_fingerprint="other")
+    moved.save(store)
+    codes(elsewhere).rename(codes(moved))
+    said = CliRunner().invoke(app, ["bench", "measure", "--dataset", str(tiny), "--results", str(store)]).stderr
+    assert "1 results measured again, 0 have changed" in said
+    assert "1 left out: without kept codes" in said
+    assert "1 left out: on documents that are not here" in said
 
 
 @pytest.mark.xdist_group("runner")

@@ -15,7 +15,7 @@ from rich.text import Text
 from fewbits.benchmark.compare import compare, load_baseline
 from fewbits.benchmark.comparison import render_comparison
 from fewbits.benchmark.figures import BITS, DATASET, PICTURED, load_figures, make_figure, save_figure
-from fewbits.benchmark.kept import measure_again
+from fewbits.benchmark.kept import count_left_out, measure_again
 from fewbits.benchmark.own import (
     COMPARED,
     LENGTHS,
@@ -78,6 +78,9 @@ def bench_measure(
     for name in changed:
         print(name)
     err.print(f"{len(measured)} results measured again, {len(changed)} have changed", markup=False, soft_wrap=True)
+    for reason, count in count_left_out(results, measured).items():
+        if count:
+            err.print(f"{count} left out: {reason}", markup=False, soft_wrap=True)
 
 
 @bench.command("compare")
