@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from conftest import TOPICS
 from fewbits.cli import app
+from fewbits.hashers.registry import HASHERS
 
 FAST = ("--method", "lsh", "--method", "pairwise", "--bits", "8", "--bits", "16")
 
@@ -67,6 +68,17 @@ def test_pairs_take_the_place_of_labels(corpus: Path, tmp_path: Path) -> None:
     assert "It learns from texts and pairs" in said
 
 
+def test_labels_that_have_nothing_to_do_with_the_texts_end_in_no_recommendation(corpus: Path) -> None:
+    generator = random.Random(2)
+    records = [{**json.loads(line), "topic": generator.choice("ab")} for line in corpus.read_text().splitlines()]
+    corpus.write_text("\n".join(map(json.dumps, records)))
+    options = (str(corpus), "--text", "body", "--label", "topic", "--method", "lsh", "--bits", "8")
+    said = " ".join(bench(*options).stdout.split())
+    assert "Codes do not help on these texts: even the best, lsh with 8 bits, has precision at 10" in said
+    assert "Take" not in said
+    assert json.loads(bench(*options, "--json").stdout)["recommendation"]["helps"] is False
+
+
 @pytest.mark.parametrize(
     ("broken", "options", "message"),
     [
@@ -74,13 +86,20 @@ def test_pairs_take_the_place_of_labels(corpus: Path, tmp_path: Path) -> None:
         ('{"key": "x", "topic": "a"}', (), "line 241 has no field 'body'"),
         ("", ("--label", "key2"), "has no field 'key2'"),
         ("", ("--bits", "0"), "code length"),
-        ("", ("--method", "magic"), "no such method"),
+        ("", ("--bits", "16", "--bits", "0"), "code length"),
+        ("", ("--method", "lsh", "--method", "magic"), "no such method"),
+        ("", ("--method", "lsh", "--method", "ksh", "--pairs", "PAIRS"), "ksh learns from labels, and there are pairs"),
         ("", ("--pairs", "PAIRS"), "line 2: same is no answer"),
     ],
 )
 def test_a_mistake_in_file_or_options_is_told_before_any_training(
-    corpus: Path, tmp_path: Path, broken: str, options: tuple[str, ...], message: str
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str, options: tuple[str, ...], message: str
 ) -> None:
+    def learn(*_: object) -> None:
+        raise AssertionError("something was learnt")
+
+    for hasher in HASHERS.values():
+        monkeypatch.setattr(hasher, "fit", learn)
     corpus.write_text(corpus.read_text() + "\n" + broken)
     pairs = tmp_path / "pairs.csv"
     pairs.write_text("left,right,same\nd1,d2,perhaps\n")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import multiprocessing
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,14 +20,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 from scipy import io as scipy_io
 from scipy import sparse
 from typer.testing import CliRunner
 
 from fewbits.benchmark.results import Result, load_failures, load_results
-from fewbits.benchmark.runner import run_all
+from fewbits.benchmark.runner import Step, run_all
 from fewbits.benchmark.suites import SUITES, Spec, load_suite
 from fewbits.cli import app
+from fewbits.cli.benching import watch_runs
 from fewbits.datasets import SOURCES
 from fewbits.errors import DataError, MissingFileError, ParameterError
 from fewbits.hashers.registry import METHODS
@@ -134,7 +138,26 @@ def test_a_failure_is_a_result_that_tables_leave_out_and_that_is_only_done_again
     assert "allowed: 1 or more; got: 0" in str(failure.error)
     finished = [step.finished_before for step in run_all(load_suite(suite).specs, store)]
     assert finished == [3]
+    code, said = run()
+    assert code == 1
+    assert "3 finished before (1 failed), 0 to do" in said
+    assert "1 failed; do them again with --retry" in said
     assert "2 finished before, 1 to do" in run("--retry")[1]
+
+
+@pytest.mark.xdist_group("runner")
+@pytest.mark.parametrize("content", ["", "{", "[1]", '{"format_version": 1}', '{"format_version": 0}'])
+def test_a_result_that_cannot_be_read_is_done_again_without_being_asked(
+    tiny: Path, tmp_path: Path, content: str
+) -> None:
+    spec, store = Spec("lsh", str(tiny), 8, 0), tmp_path / "results"
+    [_, first] = run_all([spec], store)
+    assert first.result is not None
+    (store / first.result.file_name).write_text(content)
+    [start, again] = run_all([spec], store)
+    assert (start.finished_before, start.total) == (0, 1)
+    assert again.result is not None
+    assert [result.metrics for result in load_results(store)] == [first.result.metrics]
 
 
 @pytest.mark.xdist_group("runner")
@@ -146,7 +169,28 @@ def test_a_metric_is_computed_again_from_the_codes_that_were_kept(tiny: Path, tm
     done = CliRunner().invoke(app, ["bench", "measure", "--dataset", str(tiny), "--results", str(store)])
     assert done.stdout.strip() == step.result.file_name
     assert "1 results measured again, 1 have changed" in done.stderr
+    assert "left out" not in done.stderr
     assert list(load_results(store)) == [step.result]
+
+
+@pytest.mark.xdist_group("runner")
+def test_results_that_cannot_be_measured_again_are_counted_with_the_reason(tiny: Path, tmp_path: Path) -> None:
+    store = tmp_path / "results"
+    steps = run_all([Spec("lsh", str(tiny), 8, seed) for seed in (0, 1, 2)], store)
+    elsewhere, lost, _ = (step.result for step in steps if step.result)
+
+    def codes(result: Result) -> Path:
+        return store / "codes" / result.file_name.replace(".json", ".safetensors")
+
+    codes(lost).unlink()
+    (store / elsewhere.file_name).unlink()
+    moved = dataclasses.replace(elsewhere, data_fingerprint="other")
+    moved.save(store)
+    codes(elsewhere).rename(codes(moved))
+    said = CliRunner().invoke(app, ["bench", "measure", "--dataset", str(tiny), "--results", str(store)]).stderr
+    assert "1 results measured again, 0 have changed" in said
+    assert "1 left out: without kept codes" in said
+    assert "1 left out: on documents that are not here" in said
 
 
 @pytest.mark.xdist_group("runner")
@@ -166,6 +210,72 @@ def test_a_run_whose_process_is_killed_is_a_failure_and_the_next_run_goes_well(t
     assert "its process died" in str(died.error)
     assert well.error is None
     assert [result.method for result in load_failures(tmp_path)] == ["bernoulli-vae"]
+
+
+def test_the_time_left_is_shown_however_far_apart_the_runs_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=100)
+    monkeypatch.setattr("fewbits.cli.benching.err", terminal)
+    well = Result("lsh", "toy", 8, 0, "test", {}, {"precision_at_100": 0.5}, {"fit": 600.0}, 1.0, {}, "f")
+    for left, shown in ((None, "-:--:-- left"), (7200.0, "2:00:00 left"), (100_000.0, "1 day, 3:46:40 left")):
+        for _ in watch_runs([Step(0, 3, 0, 0, None), Step(1, 3, 0, 0, left, well)]):
+            pass
+        assert shown in terminal.file.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.mark.xdist_group("runner")
+def test_the_time_left_falls_as_runs_are_done_and_is_known_from_the_start_where_some_were(
+    tiny: Path, tmp_path: Path
+) -> None:
+    specs = [Spec("lsh", str(tiny), 8, seed) for seed in range(4)]
+    assert [step.seconds_left is None for step in run_all(specs[:2], tmp_path)] == [True, False, False]
+    left = [step.seconds_left for step in run_all(specs, tmp_path)]
+    assert left[0] is not None
+    assert left[0] > 0
+    assert left[-1] == 0
+
+
+@pytest.mark.xdist_group("runner")
+def test_a_data_set_that_is_lost_on_the_way_fails_its_own_runs_alone(tiny: Path, tmp_path: Path) -> None:
+    lost = tmp_path / "lost.mat"
+    shutil.copy(tiny, lost)
+    steps = run_all([Spec("lsh", str(lost), 8, 0), Spec("lsh", str(tiny), 8, 0)], tmp_path / "results")
+    next(steps)  # both have been looked at
+    lost.unlink()
+    failed, well = (step.result for step in steps)
+    assert failed is not None
+    assert well is not None
+    assert "lost.mat is not there" in str(failed.error)
+    assert well.error is None
+    assert [result.dataset for result in load_failures(tmp_path / "results")] == ["lost.mat"]
+
+
+@pytest.mark.xdist_group("runner")
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up as Linux shows them")
+def test_a_runner_that_is_interrupted_in_the_middle_of_a_run_ends_at_once_with_its_workers(
+    tiny: Path, tmp_path: Path
+) -> None:
+    where = f'datasets = ["{tiny}"]\nbits = [8]\nseeds = [0]\n'
+    suite = write_suite(
+        tmp_path / "own.toml",
+        f'methods = ["lsh"]\n{where}',
+        f'methods = ["bernoulli-vae"]\n{where}parameters = {{epochs = 1000000}}',
+    )
+    store = tmp_path / "results"
+    runner = subprocess.Popen(
+        runner_command(suite, store),
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a job in the background has none
+    )
+    try:
+        wait_until(lambda: list(store.glob("lsh*.json")))
+        workers = children_of(runner.pid)
+        assert workers
+        os.kill(runner.pid, signal.SIGINT)
+        assert runner.wait(timeout=20) != 0
+        wait_until(lambda: not any(is_alive(worker) for worker in workers))
+    finally:
+        runner.kill()
+    assert list(load_failures(store)) == []
 
 
 def runner_command(suite: Path, store: Path) -> list[str]:

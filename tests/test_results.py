@@ -95,6 +95,22 @@ def test_tables_show_mean_and_spread_over_seeds_and_leave_validation_out(dataset
     assert "fewbits evaluate --save --method lsh --dataset toy --bits 8 --seed 0 --seed 1 --seed 2" in text
 
 
+def test_the_commands_below_a_table_do_just_its_runs_with_their_parameters(dataset: Dataset) -> None:
+    runs = [
+        *(evaluate(method, dataset, 8, seed) for method in ("lsh", "itq") for seed in (0, 1)),
+        evaluate("lsh", dataset, 16, 0),
+        evaluate("itq", dataset, 8, 0, parameters={"n_iterations": 2}),
+        evaluate("itq", dataset, 8, 1, parameters={"n_iterations": 3, "max_rows": 50}),
+    ]
+    commands = [line for line in render(runs).splitlines() if line.startswith("fewbits evaluate --save")]
+    assert commands == [
+        "fewbits evaluate --save --method lsh --method itq --dataset toy --bits 8 --seed 0 --seed 1",
+        "fewbits evaluate --save --method lsh --dataset toy --bits 16 --seed 0",
+        "fewbits evaluate --save --method itq --dataset toy --bits 8 --seed 1 --set max_rows=50 --set n_iterations=3",
+        "fewbits evaluate --save --method itq --dataset toy --bits 8 --seed 0 --set n_iterations=2",
+    ]
+
+
 def test_the_committed_tables_are_what_the_committed_results_give() -> None:
     results = list(load_results(ROOT / "results"))
     assert (ROOT / "docs" / "results.md").read_text() == render(results)

@@ -5,7 +5,7 @@ Learning takes minutes, drawing seconds. So what was found is saved as a small f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from fewbits.hashers.vdsh import VDSH
 
 FOLDER = "figures"
 PICTURED = ("arm-dvae", "nash", "vdsh", "bernoulli-vae")
+DATASET, BITS = "ng20", 32  # what the paper draws
 WORDS = ("weapons", "medical", "companies", "book")
 NEIGHBOURS = 4
 POINTS = 2000
@@ -46,7 +47,7 @@ class Figure:
     data_fingerprint: str
 
 
-def make_figure(method: str, dataset: Dataset, bits: int = 32, seed: int = 0, words: Sequence[str] = WORDS) -> Figure:
+def make_figure(method: str, dataset: Dataset, bits: int = BITS, seed: int = 0, words: Sequence[str] = WORDS) -> Figure:
     """Train a neural method without changes to its parameters, and look at what it has learnt."""
     if not issubclass(find_method(method).hasher, NeuralHasher):
         neural = [name for name, known in METHODS.items() if issubclass(known.hasher, NeuralHasher)]
@@ -97,6 +98,11 @@ def load_figures(results: Path) -> Iterator[Figure]:
     """Read all figures, in the order of the methods."""
     found = [Figure(**read_json(path)) for path in sorted((Path(results) / FOLDER).glob("*.json"))]
     return iter(sorted(found, key=lambda figure: list(METHODS).index(figure.method)))
+
+
+def as_in_the_paper(figures: Iterable[Figure]) -> dict[str, Figure]:
+    """Those of the paper's data set and length, by method."""
+    return {figure.method: figure for figure in figures if (figure.dataset, figure.bits) == (DATASET, BITS)}
 
 
 def _projection() -> Any:

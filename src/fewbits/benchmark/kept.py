@@ -66,5 +66,12 @@ def measure_again(results: Path, sources: Sequence[str] = (), *, progress: bool 
             yield Measured(again, changed)
 
 
+def count_left_out(results: Path, measured: Sequence[Measured]) -> dict[str, int]:
+    """How many results could not be measured again, by the reason."""
+    stored = list(load_results(results))
+    without = sum(not _place(result, results).is_file() for result in stored)
+    return {"without kept codes": without, "on documents that are not here": len(stored) - without - len(measured)}
+
+
 def _place(result: Result, results: Path) -> Path:
     return Path(results) / FOLDER / result.file_name.replace(".json", ".safetensors")

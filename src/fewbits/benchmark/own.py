@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from fewbits.codes import Bits, n_bytes, pack
+from fewbits.codes import Bits, check_n_bits, n_bytes, pack
 from fewbits.corpus import Document
 from fewbits.corpus.labels import label_table
 from fewbits.corpus.pairs import Pair
 from fewbits.corpus.splits import part_of
-from fewbits.errors import DataError
+from fewbits.errors import DataError, ParameterError
 from fewbits.evaluation import precision_at_k, random_floor
 from fewbits.features import TextVectorizer
 from fewbits.hashers.base import Hasher
@@ -71,9 +71,17 @@ class Recommendation:
     floor: float
     measure: str
     needs: str  # what the chosen method learns from
+    told: str  # what is known about the documents beside their texts
+    helps: bool  # whether even the best is above chance
 
     def __str__(self) -> str:
         one = self.chosen
+        if not self.helps:
+            return (
+                f"Codes do not help on these texts: even the best, {self.best.method} with {self.best.bits} bits, has"
+                f" {self.measure} {self.best.quality:.3f} (at random {self.floor:.3f})."
+                f" Look at whether the {self.told} tell what the texts are about."
+            )
         said = (
             f"Take {one.method} with {one.bits} bits: {self.measure} {one.quality:.3f} (at random {self.floor:.3f}),"
             f" {one.bytes_per_document} bytes a document, {one.seconds_learning:.1f} s to learn,"
@@ -167,6 +175,21 @@ def corpus_with_pairs(documents: Iterable[Document], pairs: Sequence[Pair], max_
     )
 
 
+def check_candidates(methods: Sequence[str], lengths: Sequence[int], *, with_pairs: bool = False) -> None:
+    """Refuse, before any long work, a length or a method that would fail when its turn comes."""
+    for bits in lengths:
+        check_n_bits(bits)
+    for method in map(find_method, methods):
+        learns_from_pairs = method.setting == "unsupervised" or issubclass(method.hasher, PairwiseHasher)
+        if with_pairs and not learns_from_pairs:
+            raise ParameterError(
+                f"{method.name} learns from labels, and there are pairs",
+                allowed="an unsupervised method, or one that learns from pairs: " + ", ".join(COMPARED),
+                got=method.name,
+                hint="Leave it out, or give labels: --label",
+            )
+
+
 def bench_corpus(
     corpus: Corpus, methods: Sequence[str] | None = None, lengths: Sequence[int] = LENGTHS, seed: int = 0
 ) -> Iterator[Candidate]:
@@ -194,7 +217,8 @@ def recommend(candidates: Sequence[Candidate], corpus: Corpus) -> Recommendation
     chosen = min(as_good, key=lambda one: (one.bytes_per_document, one.seconds_learning))
     setting = find_method(chosen.method).setting
     needs = "texts alone" if setting == "unsupervised" else f"texts and {corpus.told}; documents to search need none"
-    return Recommendation(best, chosen, corpus.floor, corpus.measure, needs)
+    helps = best.quality - corpus.floor > ALIKE
+    return Recommendation(best, chosen, corpus.floor, corpus.measure, needs, corpus.told, helps)
 
 
 def _milliseconds_per_query(corpus: Corpus, hasher: Hasher) -> float:

@@ -22,6 +22,7 @@ from fewbits.benchmark.kept import keep_codes
 from fewbits.benchmark.results import Result
 from fewbits.benchmark.run import failed, learn_and_measure
 from fewbits.benchmark.suites import Spec
+from fewbits.benchmark.times import Times
 from fewbits.checks import check_whole_number
 from fewbits.datasets import Dataset, load_dataset
 from fewbits.errors import BrokenFolderError, DataError, FewbitsError, MissingFileError
@@ -37,6 +38,8 @@ class Step:
     done: int
     total: int
     finished_before: int
+    failed_before: int  # of those that were finished
+    seconds_left: float | None  # not known as long as no such run was done
     result: Result | None = None
 
 
@@ -61,24 +64,30 @@ def run_all(
     with _Pool(min(jobs, max(len(wanted), 1))) as pool:
         fingerprints = pool.fingerprints(list(dict.fromkeys(spec.dataset for spec in wanted)))
 
-        def is_left(spec: Spec) -> bool:
-            path = None if results is None else Path(results) / spec.file_name(fingerprints[spec.dataset])
-            return again or path is None or not _is_finished(path, retry=retry)
+        stored = {} if again or results is None else _stored(wanted, results, fingerprints)
+        kept = {key: result for key, result in stored.items() if not (retry and result.error)}
+        left = [spec for spec in wanted if spec.key not in kept]
+        before = (len(kept), sum(result.error is not None for result in kept.values()))
+        to_do, times = {spec.key: spec for spec in left}, Times(stored.values())
 
-        left = [spec for spec in wanted if is_left(spec)]
-        before = len(wanted) - len(left)
-        yield Step(0, len(left), before)
+        def seconds_left() -> float | None:
+            together = times.left(to_do.values())
+            return None if together is None else together / min(pool.jobs, max(len(to_do), 1))
+
+        yield Step(0, len(left), *before, seconds_left())
         for done, result in enumerate(pool.run(left, results, fingerprints), 1):
-            yield Step(done, len(left), before, result)
+            times.add(result)
+            to_do.pop(result.key, None)
+            yield Step(done, len(left), *before, seconds_left(), result)
 
 
-def _is_finished(path: Path, *, retry: bool) -> bool:
-    if not path.exists():
-        return False
-    try:
-        return not (retry and Result.load(path).error)
-    except BrokenFolderError:
-        return False  # no whole result: of another version, or edited
+def _stored(specs: Iterable[Spec], results: Path, fingerprints: dict[str, str]) -> dict[str, Result]:
+    """Results of those runs that are finished, well or not."""
+    found = {}
+    for spec in specs:
+        with suppress(MissingFileError, BrokenFolderError):  # or no whole result: cut off, of another version, edited
+            found[spec.key] = Result.load(Path(results) / spec.file_name(fingerprints[spec.dataset]))
+    return found
 
 
 class _Pool:
@@ -87,19 +96,27 @@ class _Pool:
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
         self.free: list[ProcessPoolExecutor] = []
+        self.ids: dict[ProcessPoolExecutor, Future[int]] = {}
 
     def __enter__(self) -> _Pool:
         self.free = [self._new_process() for _ in range(self.jobs)]
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in self.free:
+        """End them all, in the middle of a run too: Python waits for its children before it ends itself."""
+        ids = {started.result() for started in self.ids.values() if started.done() and not started.exception()}
+        for process in self.ids:
             process.shutdown(wait=False, cancel_futures=True)
+        for child in multiprocessing.active_children():
+            if child.pid in ids:
+                child.kill()
 
     def _new_process(self) -> ProcessPoolExecutor:
         process = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_end_with_parent)
         with _environment(ONE_THREAD if self.jobs > 1 else {}):
-            process.submit(os.getpid)  # starts it: threads are counted once, when libraries are loaded
+            self.ids[process] = process.submit(
+                os.getpid
+            )  # starts it: threads are counted once, when libraries are loaded
         return process
 
     def fingerprints(self, datasets: list[str]) -> dict[str, str]:
@@ -119,7 +136,7 @@ class _Pool:
         running: dict[Future[Result], tuple[Spec, ProcessPoolExecutor]] = {}
         while True:
             while self.free and (spec := next(waiting, None)) is not None:
-                future, process = self._start(self.free.pop(), spec, results)
+                future, process = self._start(self.free.pop(), spec, results, fingerprints[spec.dataset])
                 running[future] = spec, process
             if not running:
                 return
@@ -128,8 +145,7 @@ class _Pool:
                 try:
                     result = future.result()
                 except BrokenProcessPool:
-                    process.shutdown(wait=False)
-                    process = self._new_process()
+                    process = self._replace(process)
                     result = failed(spec, fingerprints[spec.dataset], DIED)
                     if results is not None:
                         result.save(results)
@@ -137,13 +153,18 @@ class _Pool:
                 yield result
 
     def _start(
-        self, process: ProcessPoolExecutor, spec: Spec, results: Path | None
+        self, process: ProcessPoolExecutor, spec: Spec, results: Path | None, fingerprint: str
     ) -> tuple[Future[Result], ProcessPoolExecutor]:
         try:
-            return process.submit(_run, spec, results), process
+            return process.submit(_run, spec, results, fingerprint), process
         except BrokenProcessPool:  # it died while it had nothing to do
-            process = self._new_process()
-            return process.submit(_run, spec, results), process
+            process = self._replace(process)
+            return process.submit(_run, spec, results, fingerprint), process
+
+    def _replace(self, dead: ProcessPoolExecutor) -> ProcessPoolExecutor:
+        dead.shutdown(wait=False)
+        del self.ids[dead]
+        return self._new_process()
 
 
 @contextmanager
@@ -189,12 +210,11 @@ def _look_at(name: str) -> tuple[str, str]:
         return "wrong", str(error)
 
 
-def _run(spec: Spec, results: Path | None) -> Result:
-    dataset = _load(spec.dataset)
+def _run(spec: Spec, results: Path | None, fingerprint: str) -> Result:
     try:
-        result, codes = learn_and_measure(spec, dataset)
+        result, codes = learn_and_measure(spec, _load(spec.dataset))
     except Exception as error:  # whatever it is, it is the result of this run and no reason to stop the others
-        result = failed(spec, dataset.fingerprint, f"{type(error).__name__}: {error}")
+        result = failed(spec, fingerprint, f"{type(error).__name__}: {error}")
     else:
         if results is not None:
             with suppress(OSError):  # codes are a convenience

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -53,10 +54,14 @@ class Spec:
         """The method, ready to learn."""
         return make_hasher(self.method, self.bits, self.seed, **self.parameters)
 
-    @property
+    @cached_property
     def all_parameters(self) -> dict[str, Any]:
         """Parameters as a result has them: the method's own and the changed ones."""
         return {name: value for name, value in self.hasher().get_params().items() if name not in HOW_NOT_WHAT}
+
+    def own(self, parameter: str) -> Any:
+        """What the method itself has for a parameter."""
+        return make_hasher(self.method, self.bits).get_params()[parameter]
 
     @property
     def key(self) -> str:

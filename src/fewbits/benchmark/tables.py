@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import shlex
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import TypeVar
 
+from fewbits.benchmark.notes import CHOSEN_WITH_LABELS
 from fewbits.benchmark.results import Result
 from fewbits.hashers.registry import METHODS, make_hasher
 
+Key = TypeVar("Key")
+Value = TypeVar("Value", int, str)
 METRICS = {
     "precision_at_100": "Precision at 100",
     "neighbour_recall": "Neighbour recall",
@@ -17,7 +22,7 @@ METRICS = {
     "bit_entropy": "Entropy of a bit",
     "distinct_share": "Distinct codes per document",
 }
-INTRODUCTION = """\
+INTRODUCTION = f"""\
 # Results
 
 Rendered from the files in `results/` by `fewbits bench report`. Queries are the test documents, the
@@ -26,6 +31,8 @@ distance. A cell is the mean over the seeds, ± the standard deviation where the
 
 *Precision at 100*: share of the 100 nearest that share a label with the query; the floor is that of a random ranking.
 *Neighbour recall*: share of a query's 10 nearest by tf-idf cosine that are among its 100 nearest by code.
+
+{CHOSEN_WITH_LABELS}
 """
 
 
@@ -50,7 +57,7 @@ def _dataset(results: list[Result]) -> str:
             *tables,
             "Made by:\n",
             "```sh",
-            _command(results),
+            *_commands(results),
             "```\n",
         ]
     )
@@ -59,7 +66,7 @@ def _dataset(results: list[Result]) -> str:
 def _table(metric: str, title: str, results: list[Result]) -> str:
     lengths = sorted({result.bits for result in results})
     rows = []
-    for method in _methods(results):
+    for method in in_order({result.method for result in results}):
         of_method = [result for result in results if result.method == method]
         differences = {result.file_name: difference_from_own(result) for result in of_method}
         for difference in sorted(set(differences.values())):
@@ -71,9 +78,14 @@ def _table(metric: str, title: str, results: list[Result]) -> str:
 
 def difference_from_own(result: Result) -> str:
     """Parameters of a run that are not the method's own."""
+    return ", ".join(_settings(result))
+
+
+def _settings(result: Result) -> tuple[str, ...]:
+    """Each of them as ``--set`` takes it."""
     own = json.loads(json.dumps(make_hasher(result.method, result.bits).get_params(), default=str))
     changed = {name: value for name, value in result.parameters.items() if value != own.get(name)}
-    return ", ".join(f"{name}={json.dumps(value)}" for name, value in changed.items())
+    return tuple(f"{name}={json.dumps(value)}" for name, value in changed.items())
 
 
 def _cell(values: list[float]) -> str:
@@ -83,21 +95,34 @@ def _cell(values: list[float]) -> str:
     return f"{statistics.mean(values):.3f}{spread}"
 
 
-def _methods(results: list[Result]) -> list[str]:
+def in_order(methods: Collection[str]) -> list[str]:
     """Methods in the order of the registry."""
-    found = {result.method for result in results}
-    return [name for name in METHODS if name in found]
+    return [name for name in METHODS if name in methods]
 
 
-def _command(results: list[Result]) -> str:
-    values: dict[str, Sequence[object]] = {
-        "method": _methods(results),
-        "dataset": [results[0].dataset],
-        "bits": sorted({result.bits for result in results}),
-        "seed": sorted({result.seed for result in results}),
-    }
-    options = [f"--{name} {value}" for name, chosen in values.items() for value in chosen]
-    return " ".join(["fewbits evaluate --save", *options])
+def _commands(results: list[Result]) -> list[str]:
+    """Commands that do just these runs: one for the methods that have lengths, seeds and parameters in common."""
+    seeds = _gather(((r.method, _settings(r), r.bits), r.seed) for r in results)
+    lengths = _gather(((method, settings, some), bits) for (method, settings, bits), some in seeds.items())
+    methods = _gather(((settings, some, of), method) for (method, settings, of), some in lengths.items())
+    dataset = results[0].dataset
+    return [_command(in_order(found), dataset, *common) for common, found in sorted(methods.items())]
+
+
+def _gather(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, tuple[Value, ...]]:
+    """The values of each key, sorted, each once."""
+    found: defaultdict[Key, set[Value]] = defaultdict(set)
+    for key, value in pairs:
+        found[key].add(value)
+    return {key: tuple(sorted(values)) for key, values in found.items()}
+
+
+def _command(
+    methods: Sequence[str], dataset: str, settings: Sequence[str], lengths: Sequence[int], seeds: Sequence[int]
+) -> str:
+    words = ["fewbits evaluate --save", *(f"--method {method}" for method in methods), f"--dataset {dataset}"]
+    words += [f"--bits {bits}" for bits in lengths] + [f"--seed {seed}" for seed in seeds]
+    return " ".join([*words, *(f"--set {shlex.quote(setting)}" for setting in settings)])
 
 
 def markdown(header: Sequence[str], rows: list[list[str]]) -> str:

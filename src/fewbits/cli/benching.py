@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
-from itertools import product
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.text import Text
 
-from fewbits.benchmark.compare import find_worse, load_baseline, render_all
-from fewbits.benchmark.figures import PICTURED, load_figures, make_figure, save_figure
-from fewbits.benchmark.kept import measure_again
-from fewbits.benchmark.own import COMPARED, LENGTHS, bench_corpus, corpus_with_labels, corpus_with_pairs, recommend
+from fewbits.benchmark.compare import compare, load_baseline
+from fewbits.benchmark.comparison import render_comparison
+from fewbits.benchmark.figures import BITS, DATASET, PICTURED, load_figures, make_figure, save_figure
+from fewbits.benchmark.kept import count_left_out, measure_again
+from fewbits.benchmark.own import (
+    COMPARED,
+    LENGTHS,
+    bench_corpus,
+    check_candidates,
+    corpus_with_labels,
+    corpus_with_pairs,
+    recommend,
+)
 from fewbits.benchmark.report import write_report
-from fewbits.benchmark.results import Result, load_results
+from fewbits.benchmark.results import Result, load_failures, load_results
 from fewbits.benchmark.runner import Step, run_all
+from fewbits.benchmark.store import Store
 from fewbits.benchmark.suites import load_suite
 from fewbits.cli.options import AsJson, Encoding, IdField, TextFields
 from fewbits.cli.output import err, out, print_json, print_table, watch
-from fewbits.codes import check_n_bits
 from fewbits.corpus import read_documents
 from fewbits.corpus.pairs import read_pairs
 from fewbits.datasets import load_dataset
-from fewbits.hashers.registry import find_method
+from fewbits.errors import DataError
 
 bench = typer.Typer(
     help="Suites of runs, their tables and figures, and a bench for your own corpus.", rich_markup_mode=None
@@ -45,9 +56,11 @@ def bench_run(
     Example: fewbits bench run quick --jobs 2
     """
     chosen = load_suite(suite)
-    failures = [r for r in watch_runs(run_all(chosen.specs, results, jobs=jobs, retry=retry)) if r.error]
+    failures = 0
+    for step in watch_runs(run_all(chosen.specs, results, jobs=jobs, retry=retry)):
+        failures += step.failed_before if step.result is None else step.result.error is not None
     if failures:
-        err.print(f"{len(failures)} failed; do them again with --retry", markup=False, soft_wrap=True)
+        err.print(f"{failures} failed; do them again with --retry", markup=False, soft_wrap=True)
         raise typer.Exit(1)
 
 
@@ -65,6 +78,9 @@ def bench_measure(
     for name in changed:
         print(name)
     err.print(f"{len(measured)} results measured again, {len(changed)} have changed", markup=False, soft_wrap=True)
+    for reason, count in count_left_out(results, measured).items():
+        if count:
+            err.print(f"{count} left out: {reason}", markup=False, soft_wrap=True)
 
 
 @bench.command("compare")
@@ -75,20 +91,27 @@ def bench_compare(
     ] = "HEAD",
     tolerance: Annotated[float, typer.Option(help="How much a precision may fall.", min=0.0)] = 0.01,
 ) -> None:
-    """Print our figures beside the published ones, and end with 1 where one is worse than it was before.
+    """Print our figures beside the published ones, and end with 1 where one is worse than it was before, or fails now.
 
     Example: fewbits bench compare --against results --results new-results
     """
     found = list(load_results(results))
     before = load_baseline(against, results)  # before anything is printed
-    print(render_all(found, load_figures(results)), end="")
-    worse = find_worse(found, before, tolerance)
-    for cell in worse:
-        what = f"{cell.method} {cell.dataset} {cell.bits} bits"
-        err.print(f"worse: {what}: {cell.before:.4f} before, {cell.now:.4f} now", markup=False, soft_wrap=True)
-    if worse:
+    failures = list(load_failures(results))
+    print(render_comparison(Store(found, failures), load_figures(results)), end="")
+    comparison = compare([*found, *failures], before, tolerance)
+    err.print(f"beside {against}: {comparison}", markup=False, soft_wrap=True)
+    if not comparison.compared:
+        raise DataError(
+            f"nothing could be compared with {against}",
+            allowed="runs of the same method, length, seed and parameters, on the same documents",
+            hint="Do its runs again, or name other results: --against",
+        )
+    for cell in comparison.worse:
+        err.print(f"worse: {cell}", markup=False, soft_wrap=True)
+    if comparison.worse:
         raise typer.Exit(1)
-    err.print(f"nothing is worse than in {against} by more than {tolerance}", markup=False, soft_wrap=True)
+    err.print(f"nothing is worse by more than {tolerance}", markup=False, soft_wrap=True)
 
 
 @bench.command("report")
@@ -109,8 +132,8 @@ def bench_figures(
     method: Annotated[
         list[str] | None, typer.Option(help=f"Neural method, or several. [default: {', '.join(PICTURED)}]")
     ] = None,
-    dataset: Annotated[str, typer.Option(help="Data set.")] = "ng20",
-    bits: Annotated[int, typer.Option("--bits", help="Code length.")] = 32,
+    dataset: Annotated[str, typer.Option(help="Data set.")] = DATASET,
+    bits: Annotated[int, typer.Option("--bits", help="Code length.")] = BITS,
     results: Folder = Path("results"),
 ) -> None:
     """Train models and save what pictures of them need: latent codes in the plane, and nearest words.
@@ -143,17 +166,15 @@ def bench_own(
 
     Example: fewbits bench own news.jsonl --text title --text body --label topic
     """
-    lengths = bits or list(LENGTHS)
-    for name, length in product(method or [], lengths):
-        check_n_bits(length)
-        find_method(name)  # before any long work
+    methods, lengths = method or list(COMPARED), bits or list(LENGTHS)
+    check_candidates(methods, lengths, with_pairs=pairs is not None)
     documents = read_documents(
         source, text=text or "text", id=id, label=label, label_separator=label_separator, encoding=encoding
     )
     read = watch(documents, "Reading documents")
     corpus = corpus_with_labels(read) if pairs is None else corpus_with_pairs(read, list(read_pairs(pairs)))
-    count = len(lengths) * len(method or COMPARED)
-    candidates = list(watch(bench_corpus(corpus, method, lengths), "Comparing", total=count))
+    count = len(lengths) * len(methods)
+    candidates = list(watch(bench_corpus(corpus, methods, lengths), "Comparing", total=count))
     advice = recommend(candidates, corpus)
     if as_json:
         return print_json({"candidates": candidates, "recommendation": advice})
@@ -174,18 +195,31 @@ def bench_own(
     return None
 
 
-def watch_runs(steps: Iterable[Step]) -> Iterator[Result]:
+class TimeLeft(ProgressColumn):
+    """The time left as the runs that were done tell: runs lie too far apart, and differ too much, for a mean speed."""
+
+    def render(self, task: Task) -> Text:
+        """Hours, minutes and seconds; a dash each as long as nothing is known."""
+        ends = task.fields.get("ends")
+        if ends is None:
+            return Text("-:--:-- left")
+        return Text(f"{timedelta(seconds=max(0, round(ends - time.monotonic())))} left")
+
+
+def watch_runs(steps: Iterable[Step]) -> Iterator[Step]:
     """Show how far the runs are: a bar with the time left on a terminal, else a line for each."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeLeft())
     with Progress(*columns, console=err, disable=not err.is_terminal, transient=True) as bar:
         task = bar.add_task("Looking at the data sets", total=None)
         for step in steps:
-            bar.update(task, completed=step.done, total=step.total, description="Running")
+            ends = None if step.seconds_left is None else time.monotonic() + step.seconds_left
+            bar.update(task, completed=step.done, total=step.total, description="Running", ends=ends)
             if step.result is None:
-                err.print(f"{step.finished_before} finished before, {step.total} to do", markup=False)
-                continue
-            err.print(f"[{step.done}/{step.total}] {_line(step.result)}", markup=False, soft_wrap=True)
-            yield step.result
+                failed = f" ({step.failed_before} failed)" if step.failed_before else ""
+                err.print(f"{step.finished_before} finished before{failed}, {step.total} to do", markup=False)
+            else:
+                err.print(f"[{step.done}/{step.total}] {_line(step.result)}", markup=False, soft_wrap=True)
+            yield step
 
 
 def _line(result: Result) -> str:

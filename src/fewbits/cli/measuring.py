@@ -94,7 +94,10 @@ def evaluate(
         for name, one_method, length, one_seed in product(dataset, method, bits, seed or [0])
     ]
     rows, failed = [], False
-    for result in watch_runs(run_all(specs, results if save else None, jobs=jobs, again=not missing)):
+    for step in watch_runs(run_all(specs, results if save else None, jobs=jobs, again=not missing)):
+        if (result := step.result) is None:
+            failed = step.failed_before > 0
+            continue
         if as_json:
             print_json(result)
         if result.error:

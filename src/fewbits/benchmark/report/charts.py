@@ -20,6 +20,8 @@ OTHERS = ("#17a398", "#b07aa1", "#c9a227", "#8c6d5a", "#6a9f3c", "#d1699d", "#7f
 MARKERS = "osD^vP*Xdph<>"
 MOST_LEVEL_TICKS = 8
 SIZE = (5.2, 3.9)
+LEGEND = 60  # letters that stand beside each other below a chart
+KEY = 5  # letters that a line's sample takes
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def bars(name: str, titles: Sequence[str], groups: Mapping[str, Sequence[float]]
             places = [place + number * height for place in range(len(titles))]
             axes.barh(places, values, height=height, label=group, color=STRONG[number % len(STRONG)])
             for place, value in zip(places, values, strict=True):
-                axes.text(value, place, f" {value:.2g}", va="center", fontsize=8)
+                axes.text(value, place, f" {value:.2g}", va="center")
         axes.set_yticks([place + 0.4 - height / 2 for place in range(len(titles))], titles)
         axes.invert_yaxis()
         axes.set_xscale("log")
@@ -130,8 +132,20 @@ def class_colours(count: int) -> list[str]:
 
 
 def _legend(axes: Axes, below: float = 0.18) -> None:
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -below), ncols=3, frameon=False, fontsize=9)
+    labels = axes.get_legend_handles_labels()[1]
+    if labels:
+        place = (0.5, -below)
+        axes.legend(loc="upper center", bbox_to_anchor=place, ncols=_columns(labels), frameon=False, columnspacing=1.2)
+
+
+def _columns(labels: Sequence[str]) -> int:
+    """As many as stand below the axes: a wider legend would make all else smaller."""
+    for count in (3, 2):
+        length = -(-len(labels) // count)
+        columns = [labels[start : start + length] for start in range(0, len(labels), length)]
+        if sum(max(map(len, column)) + KEY for column in columns) <= LEGEND:
+            return count
+    return 1
 
 
 @contextmanager

@@ -9,29 +9,33 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from fewbits.benchmark.cells import Cell, Row, Table
 from fewbits.benchmark.figures import Figure
-from fewbits.benchmark.paper import Cell, Row, Table
 from fewbits.benchmark.report.charts import Chart
 from fewbits.benchmark.report.sections import Section, sections
 from fewbits.benchmark.results import Result
+from fewbits.benchmark.store import Store
 
 OURS = ("bernoulli-vae", "pairwise")
 
 
-def render_page(results: Sequence[Result], figures: Sequence[Figure], folder: Path) -> str:
+def render_page(
+    results: Sequence[Result], figures: Sequence[Figure], folder: Path, failures: Sequence[Result] = ()
+) -> str:
     """The whole page; ``folder`` is where the facts on estimators lie."""
-    shown = sections(results, figures, folder)
+    store = Store(results, failures)
+    shown = sections(store, figures, folder)
     template = files("fewbits.benchmark.report").joinpath("page.html").read_text(encoding="utf-8")
     return Template(template).substitute(
-        facts=escape(" ".join(_facts(results))),
+        facts=escape(" ".join([*_facts(results, failures), *store.others])),
         links=" ".join(f'<a href="#{section.name}">{escape(section.title)}</a>' for section in shown),
         sections="\n".join(map(_section, shown)),
     )
 
 
-def _facts(results: Sequence[Result]) -> list[str]:
+def _facts(results: Sequence[Result], failures: Sequence[Result]) -> list[str]:
     """What the page is made from: how many runs, and which versions."""
-    said = [f"{len(results):,} results."]
+    said = [f"{len(results):,} results.", *([f"{len(failures):,} runs failed."] if failures else [])]
     for package in ("fewbits", "python", "torch"):
         counted = Counter(result.versions[package] for result in results if package in result.versions)
         if counted:
@@ -68,24 +72,33 @@ def _table(table: Table) -> str:
         f'<th scope="col" aria-sort="none"><button type="button">{escape(column)}</button></th>'
         for column in [table.rows_are, *table.columns]
     )
-    best = [max((row.cells[n].mean or 0.0 for row in table.rows), default=0.0) for n in range(len(table.columns))]
+    columns = zip(*(row.cells for row in table.rows), strict=True)
+    best = [_best(column) if table.has_best else None for column in columns]
     rows = "".join(_row(row, best) for row in table.rows)
-    notes = " ".join([*table.notes, *([table.shortfall] if table.missing else [])])
+    notes = " ".join(table.notes)
     return (
         f'<div class="block"><h3>{escape(table.title)}</h3>'
-        f'<div class="scroll"><table id="{table.name}" aria-label="{escape(table.title)}">'
+        '<p class="hint">Scroll the table sideways: it has more columns →</p>'
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
+        f'<table id="{table.name}" aria-label="{escape(table.title)}">'
         f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
         f'<p class="note">{escape(notes)} Made by <code>{escape(table.command)}</code>.</p></div>'
     )
 
 
-def _row(row: Row, best: Sequence[float]) -> str:
+def _best(column: Sequence[Cell]) -> float | None:
+    """The highest of several figures; a lone one is the best of nothing."""
+    means = [cell.mean for cell in column if cell.mean is not None]
+    return max(means) if len(means) > 1 else None
+
+
+def _row(row: Row, best: Sequence[float | None]) -> str:
     mark = ' class="ours"' if row.method in OURS else ""
     cells = "".join(_cell(cell, top) for cell, top in zip(row.cells, best, strict=True))
     return f'<tr{mark}><td data-value="{escape(row.title)}">{escape(row.title)}</td>{cells}</tr>'
 
 
-def _cell(cell: Cell, best: float) -> str:
+def _cell(cell: Cell, best: float | None) -> str:
     published = cell.published_text or ("" if cell.published is None else f"{cell.published:.3f}")
     below = f'<span class="published" title="published">{escape(published)}</span>' if published else ""
     if cell.mean is None:

@@ -8,17 +8,15 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fewbits.benchmark.figures import PICTURED, Figure
+from fewbits.benchmark.cells import Cell, Row, Table
+from fewbits.benchmark.figures import PICTURED, Figure, as_in_the_paper
+from fewbits.benchmark.notes import CHOSEN_WITH_LABELS, paper_presets
 from fewbits.benchmark.paper import (
     ABLATIONS,
     DATASETS,
     LENGTHS,
     SETTINGS,
     TITLES,
-    Cell,
-    Row,
-    Store,
-    Table,
     ablation_table,
     collection_table,
     scale_table,
@@ -27,12 +25,13 @@ from fewbits.benchmark.paper import (
     words_table,
 )
 from fewbits.benchmark.report.charts import Axis, Chart, Curve, bars, class_colours, curves, points
-from fewbits.benchmark.results import Result
+from fewbits.benchmark.store import Store
 from fewbits.benchmark.suites import load_suite
 from fewbits.hashers.registry import METHODS
 
 STRONG = {"bernoulli-vae": 0, "pairwise": 0, "arm-dvae": 1, "psh-arm": 1}  # ours, the paper's
 WITH_LABELS = ("pairwise", "psh-arm")  # strong where methods of both settings are in one chart
+WITH_CURVES = ("pair_weight", "kl_weight")  # ablations of the paper's own
 ESTIMATOR_SHADES = {"flip": 0, "arm": 1}
 PRECISION = "precision at 100"
 
@@ -48,9 +47,8 @@ class Section:
     charts: list[Chart]
 
 
-def sections(results: Sequence[Result], figures: Sequence[Figure], folder: Path) -> list[Section]:
+def sections(store: Store, figures: Sequence[Figure], folder: Path) -> list[Section]:
     """All sections of the page, in the order of the paper."""
-    store = Store(result for result in results if result.part == "test")
     return [
         *(_setting(store, setting) for setting in SETTINGS),
         _ablations(store),
@@ -77,9 +75,9 @@ def _over_bits(store: Store, table: Table, dataset: str) -> Chart:
 
 
 def _ablations(store: Store) -> Section:
-    tables = [ablation_table(store, parameter) for parameter in ABLATIONS]
-    charts = [_over_values(table, what) for table, (_, what) in zip(tables, ABLATIONS.values(), strict=True)]
-    return Section("ablations", "Ablations", ABLATION, tables, charts)
+    tables = {parameter: ablation_table(store, parameter) for parameter in ABLATIONS}
+    charts = [_over_values(tables[parameter], ABLATIONS[parameter][1]) for parameter in WITH_CURVES]
+    return Section("ablations", "Ablations", ABLATION, list(tables.values()), charts)
 
 
 def _over_values(table: Table, what: str) -> Chart:
@@ -137,15 +135,14 @@ def _over_seconds(store: Store) -> Chart:
         shade = ESTIMATOR_SHADES.get(name, number)
         is_strong = name in ESTIMATOR_SHADES
         lines.append(Curve(name, seconds_of_each, precision_of_each, spread_of_each, is_strong, shade=shade))
-    missing = store.missing(suite.specs)
-    note = f"{missing} of {len(suite.specs)} runs are missing." if missing else BAND
+    note = " ".join([BAND, *store.shortfall(suite.specs)])
     svg = curves("seconds", lines, Axis("seconds of training", scale="log"), PRECISION)
     return Chart("chart-seconds", "Precision over seconds of training", svg, "fewbits bench run estimators", note)
 
 
 def _latent(figures: Iterable[Figure]) -> Section:
     charts = []
-    by_method = {figure.method: figure for figure in figures}
+    by_method = as_in_the_paper(figures)
     for method in PICTURED:
         if (figure := by_method.get(method)) is None:
             continue
@@ -161,10 +158,14 @@ def _latent(figures: Iterable[Figure]) -> Section:
 
 BAND = "Bands are one standard deviation over the seeds."
 SETTING = {
-    "unsupervised": "Codes learnt from the words alone.",
-    "supervised": "Codes learnt with labels; KSH and SSH see those of a sample.",
+    "unsupervised": f"Codes learnt from the words alone. {CHOSEN_WITH_LABELS}",
+    "supervised": f"Codes learnt with labels; KSH and SSH see those of a sample. {paper_presets()}",
 }
-ABLATION = "What the weights of the pair loss and of the KL term do, over the paper's values and over our own scale."
+ABLATION = (
+    "What the weights of the pair loss and of the KL term do, over the paper's values and over our own scale; how much"
+    " of a linear encoder support vector machines should be; and what the closed-form gradient in ARM's place gives the"
+    " paper's systems."
+)
 ESTIMATORS = (
     "The same model without labels, trained with each gradient estimator for one epoch, two, four and so on; and how"
     " noisy one gradient is on a trained model."

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fewbits.benchmark.compare import render_all
+from fewbits.benchmark.comparison import render_comparison
 from fewbits.benchmark.estimators import render_estimators
 from fewbits.benchmark.figures import load_figures
 from fewbits.benchmark.known_items import render_known_items
 from fewbits.benchmark.report.page import render_page
-from fewbits.benchmark.results import load_results
+from fewbits.benchmark.results import load_failures, load_results
 from fewbits.benchmark.service import render_load
 from fewbits.benchmark.speed import render_speed
+from fewbits.benchmark.store import Store
 from fewbits.benchmark.supervision import render_supervision
 from fewbits.benchmark.tables import render
 from fewbits.files import replacing
@@ -19,11 +20,12 @@ from fewbits.files import replacing
 
 def write_report(results: Path, docs: Path) -> list[Path]:
     """Write the Markdown pages and report.html into a folder; pages without any figure are left out."""
-    found, figures = list(load_results(results)), list(load_figures(results))
+    found, failures = list(load_results(results)), list(load_failures(results))
+    figures = list(load_figures(results))
     pages = {
         "results.md": render(found),
-        "comparison.md": render_all(found, figures),
-        "report.html": render_page(found, figures, results),
+        "comparison.md": render_comparison(Store(found, failures), figures),
+        "report.html": render_page(found, figures, results, failures),
     }
     for name, render_folder in FOLDERS.items():
         if any((Path(results) / name).glob("*.json")):
