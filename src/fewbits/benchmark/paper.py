@@ -24,12 +24,14 @@ DATASETS = ("reuters", "ng20", "tmc")
 TITLES = {"reuters": "Reuters", "ng20": "20 Newsgroups", "tmc": "TMC", "arxiv": "arXiv"}
 LENGTHS = (8, 16, 32, 64, 128)
 SETTINGS = {"unsupervised": ("unsupervised",), "supervised": ("semi-supervised", "supervised")}
+CHANCE, FAR_ABOVE = 0.02, 0.1  # above a random ranking: hardly, and far
 LONG_SUITES = ("paper", "ablation", "estimators", "scale")  # quick is about the reader's own Python
 ABLATIONS = {  # parameter: its name in the published figures and in the page, and what it is
     "pair_weight": ("beta", "β, the weight of the pair loss"),
     "kl_weight": ("kl_weight", "λ, the weight of the KL term"),
     "svm_share": ("svm_share", "the share of support vector machines in the encoder"),
     "estimator": ("estimator", "the estimator of the gradient"),
+    "label_weight": ("alpha", "alpha, the weight of the classifier"),
 }
 
 
@@ -58,6 +60,8 @@ def collection_table(store: Store, dataset: str, setting: str) -> Table:
     )
     if dataset in OF_OTHER_WORDS:
         table.notes[:0] = [OF_OTHER_WORDS[dataset], *_same_order(table)]
+    else:
+        table.notes.extend(_near_chance(store, table, specs))
     return table
 
 
@@ -66,7 +70,8 @@ def ablation_table(store: Store, parameter: str) -> Table:
     name, what = ABLATIONS[parameter]
     specs = [spec for spec in load_suite("ablation").specs if set(spec.parameters) == {parameter}]
     places = list(dict.fromkeys((spec.method, spec.dataset, spec.bits) for spec in specs))
-    tried, own = {spec.parameters[parameter] for spec in specs}, {spec.own(parameter) for spec in specs}
+    tried = {_as_value(spec.parameters[parameter]) for spec in specs}
+    own = {_as_value(spec.own(parameter)) for spec in specs}
     values = sorted(tried | own, key=lambda value: (isinstance(value, str), value))
     printed = {(f["method"], f[name]): f["value"] for f in published_figures() if name in f}
     where = {(dataset, bits): f"{TITLES[dataset]}, {bits} bits" for _, dataset, bits in places}
@@ -74,13 +79,13 @@ def ablation_table(store: Store, parameter: str) -> Table:
     def row(method: str, dataset: str, bits: int) -> Row:
         title = METHODS[method].title
         runs = [Spec(method, dataset, bits, 0, parameters={parameter: value}) for value in values]
-        cells = [store.cell([run], printed.get((title, run.parameters[parameter]))) for run in runs]
+        cells = [store.cell([run], printed.get((title, value))) for run, value in zip(runs, values, strict=True)]
         return Row(method, title if len(where) == 1 else f"{title}, {TITLES[dataset]}", cells)
 
     table = Table(
         name=f"ablation-{name}",
         title=f"Precision over {what} ({'; '.join(where.values())})",
-        columns=[str(value) if isinstance(value, str) else f"{value:g}" for value in values],
+        columns=[_in_words(value) for value in values],
         rows=[row(*place) for place in sorted(places, key=lambda place: list(METHODS).index(place[0]))],
         command="fewbits bench run ablation" + ("" if own <= tried else " && fewbits bench run paper"),
         has_best=len(where) == 1,
@@ -106,12 +111,14 @@ def scale_table(store: Store) -> Table:
             result.seconds["epoch"] for spec in of_method for result in store.of(spec) if "epoch" in result.seconds
         ]
         fits = [result.seconds["fit"] for spec in of_method for result in store.of(spec)]
-        times = [f"{statistics.median(found):.0f}" if found else "" for found in (epochs, fits)]
-        rows.append(Row(method, METHODS[method].title, [*cells, *(Cell(text=text) for text in times)]))
+        costs = [f"{statistics.median(found):.0f}" if found else "" for found in (epochs, fits)]
+        peaks = [result.peak_memory_mb for spec in of_method for result in store.of(spec)]
+        costs.append(f"{max(peaks):.0f}" if peaks else "")
+        rows.append(Row(method, METHODS[method].title, [*cells, *(Cell(text=text) for text in costs)]))
     return Table(
         name="scale",
         title="A large collection (arXiv, 105,537 training documents)",
-        columns=[*(f"{bits} bits" for bits in LENGTHS), "s an epoch", "s in all"],
+        columns=[*(f"{bits} bits" for bits in LENGTHS), "s an epoch", "s in all", "peak MB"],
         rows=rows,
         command="fewbits bench run scale",
         notes=[
@@ -206,6 +213,33 @@ def more_tables(store: Store, figures: Iterable[Figure]) -> list[Table]:
         scale_table(store),
         times_table(store),
     ]
+
+
+def _as_value(value: Any) -> Any:
+    """A parameter's value as it can be compared: a weight that rises is a pair, however it was written."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, tuple):
+        return " to ".join(map(_in_words, value))
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def _near_chance(store: Store, table: Table, specs: Sequence[Spec]) -> list[str]:
+    """Which published figures are hardly above a random ranking where ours are far above it."""
+    floors = {result.metrics["random_floor"] for spec in specs for result in store.of(spec)}
+    told = []
+    for row in table.rows if floors else []:
+        floor = max(floors)
+        odd = [
+            column.removesuffix(" bits")
+            for column, cell in zip(table.columns, row.cells, strict=True)
+            if cell.published is not None and cell.published < floor + CHANCE and (cell.mean or 0) > floor + FAR_ABOVE
+        ]
+        if odd:
+            told.append(f"{row.title} at {', '.join(odd)} bits")
+    return [f"Published figures that are near chance, as no sound run of ours is: {'; '.join(told)}."] if told else []
 
 
 def _where(specs: Sequence[Spec], **wanted: Any) -> list[Spec]:

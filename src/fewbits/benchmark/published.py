@@ -37,7 +37,7 @@ def verdict(ours: Mapping[int, float], printed: Mapping[int, float]) -> tuple[st
     """Say how a row compares with the published one, by the mean difference over the lengths that both have."""
     both = sorted(set(ours) & set(printed))
     if not both:
-        return "not published", 0.0
+        return "not in its tables", 0.0
     gap = statistics.mean(ours[bits] - printed[bits] for bits in both)
     said = "agrees" if abs(gap) <= TOLERANCE else "better" if gap > 0 else "worse"
     return f"{said} ({gap:+.3f})", gap
