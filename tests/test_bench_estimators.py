@@ -22,6 +22,7 @@ def test_estimators_are_compared_by_variance_bias_and_time(tmp_path: Path) -> No
     assert set(facts) == set(ESTIMATORS)
     assert facts["arm"].relative_variance == pytest.approx(1.0)
     assert facts["flip"].relative_variance < facts["disarm"].relative_variance < 1.05
+    assert facts["arm"].relative_bias < 0.2  # its mean over so many draws is off by more, and that is noise
     assert facts["flip"].relative_bias < facts["gumbel-softmax"].relative_bias
     assert all(fact.milliseconds > 0 for fact in facts.values())
     save_facts(list(facts.values()), tmp_path)

@@ -90,6 +90,24 @@ def test_a_biased_estimator_points_uphill_and_its_bias_is_reported(name: str, ki
     assert float(mean @ exact) > 0
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("name", [name for name in ESTIMATORS if ESTIMATORS[name].is_unbiased])
+def test_the_sampled_pair_cost_has_the_gradient_of_the_expected_one(name: str, sign: int) -> None:
+    """Without a margin a cost is linear in the distance, so that its expectation is exact."""
+    generator = torch.Generator().manual_seed(0)
+    count, n_bits = 40_000, 3
+    both = torch.randn(2, n_bits, generator=generator)
+    signs = torch.full((count,), sign)
+    loss = PairLoss(margin=None)
+    logits = both.repeat_interleave(count, dim=0).requires_grad_()
+    value = loss.sampled(logits, signs, make_estimator(name), generator)
+    draws = torch.autograd.grad(value, logits)[0].view(2, count, n_bits).double() * count
+    exact = both.clone().requires_grad_()
+    [expected] = torch.autograd.grad(loss.expected(exact, signs[:1]), exact)
+    errors = draws.std(dim=1) / count**0.5
+    assert ((draws.mean(dim=1) - expected).abs() <= 4 * errors + 1e-7).all()
+
+
 def test_disarm_never_has_a_larger_variance_than_arm_and_flip_a_far_smaller_one() -> None:
     problem = Problem("reconstruction", 10)
     variance = {name: float(problem.draws(make_estimator(name), 20_000).var(dim=0).sum()) for name in UNBIASED}

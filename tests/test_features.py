@@ -18,6 +18,7 @@ from fewbits import ITQ, Dataset, Embeddings, TextVectorizer, nearest_by_cosine
 from fewbits.codes import pack
 from fewbits.errors import DataError, MissingFileError, ParameterError
 from fewbits.features.dense import load_embeddings
+from fewbits.features.neighbours import neighbours_of_each
 
 WORD_PATTERN = r"\b[a-z][a-z]+\b"  # the protocol's
 # Letters whose lower case or word character rules are special, beside plain ones and separators
@@ -197,6 +198,19 @@ def test_embeddings_are_read_from_npy_files_only(tmp_path: Path) -> None:
         load_embeddings(tmp_path / "b.npy")
     with pytest.raises(MissingFileError, match=r"c.npy is not there"):
         load_embeddings(tmp_path / "c.npy")
+
+
+@pytest.mark.parametrize("block", [1, 70, 1 << 25])  # rows of 10: one, seven, and all at a time
+def test_neighbours_of_each_are_the_nearest_others_in_blocks_too(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fewbits.features.neighbours.BLOCK_OF_ROWS", block)
+    generator = np.random.default_rng(0)
+    rows = generator.random((40, 10)).astype(np.float32) * (generator.random((40, 10)) < 0.6)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    similarities = rows @ rows.T
+    np.fill_diagonal(similarities, -np.inf)
+    expected = np.argsort(-similarities, axis=1)[:, :5]
+    assert np.array_equal(neighbours_of_each(rows, 5), expected)
+    assert np.array_equal(neighbours_of_each(sparse.csr_array(rows), 5), expected)
 
 
 @given(st.integers(1, 12), st.integers(1, 30), st.integers(1, 35), st.integers(0, 2**32 - 1))

@@ -20,9 +20,9 @@ from sklearn.svm import LinearSVC
 from torch.distributions import Bernoulli, kl_divergence
 
 from fewbits import BernoulliVAE, PairwiseHasher, precision_at_k
-from fewbits.errors import BrokenFolderError, DataError, MissingExtraError, ParameterError
-from fewbits.hashers.neural import ConstantBitsWarning, EmptyDocumentsWarning
-from fewbits.hashers.registry import write_hasher
+from fewbits.errors import BrokenFolderError, DataError, MissingExtraError, ParameterError, TrainingError
+from fewbits.hashers.neural import ConstantBitsWarning, EmptyDocumentsWarning, NeuralHasher
+from fewbits.hashers.registry import read_hasher, write_hasher
 from fewbits.learning.bags import Bags
 from fewbits.learning.batches import AllPairsBatches, RandomPairsBatches, Words
 from fewbits.learning.divergence import bernoulli_kl
@@ -144,8 +144,31 @@ def test_codes_without_labels_find_documents_of_the_same_topic() -> None:
     "estimator", ["arm", "disarm", "leave-one-out", "flip", "straight-through", "gumbel-softmax", "reinmax"]
 )
 def test_every_estimator_trains_a_supervised_model(estimator: str) -> None:
-    hasher = PairwiseHasher(**QUICK, estimator=estimator).fit(ROWS, CLASSES)
+    # the exact pair term would train the encoder by itself
+    hasher = PairwiseHasher(**QUICK, estimator=estimator, pair_weight=0.0).fit(ROWS, CLASSES)
     assert precision(hasher) > 0.9
+
+
+def test_a_loss_that_is_no_number_ends_the_training_with_the_reason() -> None:
+    with pytest.raises(TrainingError, match=r"the loss is no number in epoch 1 .* Choose a smaller learning_rate"):
+        BernoulliVAE(**QUICK, n_neighbours=0, learning_rate=1e38).fit(ROWS)
+
+
+def test_the_history_tells_the_balance_of_the_bits() -> None:
+    balanced = BernoulliVAE(**QUICK, n_neighbours=0).fit(ROWS).history_[-1]
+    rare = BernoulliVAE(**QUICK, n_neighbours=0, kl_weight=20.0, prior=0.05).fit(ROWS).history_[-1]
+    assert 0 < balanced["rarest_bit"] < balanced["commonest_bit"] < 1
+    assert rare["commonest_bit"] < 0.1
+
+
+@pytest.mark.parametrize("refinements", [0, 1])
+def test_a_prior_may_be_one_number_for_each_bit(refinements: int, tmp_path: Path) -> None:
+    prior = np.array([0.1, 0.9] * 8)
+    options = {**QUICK, "kl_weight": 20.0, "n_neighbours": 10, "refinements": refinements}
+    hasher = BernoulliVAE(**options, prior=prior).fit(ROWS)
+    write_hasher(hasher, tmp_path)
+    assert np.array_equal(read_hasher(tmp_path).transform(ROWS), hasher.transform(ROWS))
+    assert hasher.bit_balance_[::2].max() < 0.5 < hasher.bit_balance_[1::2].min()
 
 
 @pytest.mark.parametrize(
@@ -293,6 +316,73 @@ def test_killed_in_the_middle_and_resumed_the_codes_are_identical_to_the_bit(tmp
     assert np.array_equal(np.load(tmp_path / "whole.npy.weights.npy"), np.load(tmp_path / "cut.npy.weights.npy"))
 
 
+def test_pairs_belong_to_a_training_and_its_checkpoint(tmp_path: Path) -> None:
+    options: dict[str, Any] = {**QUICK, "epochs": 1, "refinements": 0, "checkpoint": str(tmp_path)}
+    PairwiseHasher(**options).fit_pairs(ROWS, [(0, 3), (0, 1)], [True, False])
+    for pairs, same in (([(0, 3), (0, 1)], [False, True]), ([(1, 4), (0, 1)], [True, False])):
+        with pytest.raises(BrokenFolderError, match="holds a checkpoint of another training"):
+            PairwiseHasher(**options).fit_pairs(ROWS, pairs, same)
+
+
+def test_a_training_whose_seed_was_drawn_goes_on_with_the_same_seed(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"n_bits": 8, "refinements": 0, "checkpoint": str(tmp_path)}
+    first = BernoulliVAE(epochs=3, **options).fit(ROWS)
+    again = BernoulliVAE(epochs=3, **options).fit(ROWS)  # nothing is left to train
+    assert np.array_equal(first.decoder_embeddings_, again.decoder_embeddings_)
+
+
+@pytest.mark.parametrize("kind", ["labels", "pairs"])
+def test_a_supervised_training_that_was_cut_off_goes_on_to_the_same_codes(tmp_path: Path, kind: str) -> None:
+    def learn(**options: Any) -> PairwiseHasher:
+        hasher = PairwiseHasher(**{**QUICK, "epochs": 6}, **options)
+        if kind == "labels":
+            return hasher.fit(ROWS, CLASSES)
+        return hasher.fit_pairs(ROWS, [(0, 3), (0, 1), (1, 4), (2, 3)], [1, 0, 1, 0])
+
+    def cut_off(record: dict[str, float]) -> None:
+        if record["epoch"] == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        learn(checkpoint=str(tmp_path), callbacks=(cut_off,))
+    resumed, whole = learn(checkpoint=str(tmp_path)), learn()
+    assert np.array_equal(resumed.transform(NEW_ROWS), whole.transform(NEW_ROWS))
+    assert np.array_equal(resumed.decoder_embeddings_, whole.decoder_embeddings_)
+
+
+@pytest.mark.parametrize("hidden", [(), (20,), (20, 10)])
+def test_codes_are_those_of_the_networks_that_were_trained(
+    hidden: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained: list[Any] = []
+    keep = NeuralHasher._keep
+
+    def keep_both(self: NeuralHasher, model: Any, X: Any) -> None:
+        trained.append(model)
+        keep(self, model, X)
+
+    monkeypatch.setattr(NeuralHasher, "_keep", keep_both)
+    hasher = PairwiseHasher(**{**QUICK, "epochs": 5}, hidden=hidden, learning_rate=0.01, svm_share=0.0)
+    hasher.fit(ROWS, CLASSES)
+    with torch.no_grad():
+        logits = trained[-1].eval().logits(Bags.from_rows(NEW_ROWS)).numpy()
+    clear = np.abs(logits) > 1e-5  # else rounding decides
+    assert clear.mean() > 0.99
+    assert np.array_equal(hasher.transform(NEW_ROWS)[clear], (logits >= 0)[clear])
+
+
+def test_a_held_out_part_without_any_label_is_judged_by_its_words() -> None:
+    labels = sparse.csr_array(np.eye(3, dtype=np.uint8)[CLASSES] * (np.arange(300) < 6)[:, None])
+    hasher = PairwiseHasher(**{**QUICK, "epochs": 2}, validation_fraction=0.05, refinements=0).fit(ROWS, labels)
+    assert "held_out_loss" in hasher.history_[-1]
+
+
+def test_early_stopping_holds_out_documents_of_no_pair() -> None:
+    hasher = PairwiseHasher(**{**QUICK, "epochs": 4}, validation_fraction=0.2, patience=1, refinements=0)
+    hasher.fit_pairs(ROWS, [(0, 3), (0, 299)], [True, False])
+    assert all("held_out_loss" in record for record in hasher.history_)
+
+
 def test_a_checkpoint_of_another_training_is_refused(tmp_path: Path) -> None:
     BernoulliVAE(**{**QUICK, "epochs": 1}, refinements=0, checkpoint=str(tmp_path)).fit(ROWS)
     with pytest.raises(
@@ -340,6 +430,16 @@ def test_learning_without_torch_names_the_install_command(monkeypatch: pytest.Mo
         ({}, ROWS * 0, CLASSES, DataError, r"no document has any words \(allowed: one or more in some row; got: zeros"),
         ({"svm_share": 1.5}, ROWS, CLASSES, ParameterError, r"svm_share is out of range \(allowed: 0 to 1; got: 1.5\)"),
         ({"validation_fraction": 1.0}, ROWS, CLASSES, ParameterError, r"validation_fraction is out of range"),
+        (
+            {"word_dropout": 1.0},
+            ROWS,
+            CLASSES,
+            ParameterError,
+            r"word_dropout is out of range \(allowed: 0 or more",
+        ),
+        ({"neighbour_weight": 5}, ROWS, CLASSES, ParameterError, r"neighbour_weight is out of range"),
+        ({"prior": 1.0}, ROWS, CLASSES, ParameterError, r"prior is out of range \(allowed: a number between 0 and 1"),
+        ({"prior": (0.5, 0.5)}, ROWS, CLASSES, ParameterError, r"or one for each of the 16 bits; got: \(0.5, 0.5\)"),
     ],
 )
 def test_what_cannot_be_learnt_from_is_refused_with_the_reason(
@@ -379,3 +479,17 @@ def test_features_of_another_vocabulary_are_refused_when_encoding() -> None:
 def test_pairs_that_are_no_rows_are_refused(pairs: Any) -> None:
     with pytest.raises(DataError, match="pairs"):
         PairwiseHasher(**QUICK).fit_pairs(ROWS, pairs, np.ones(len(pairs)))
+
+
+@pytest.mark.parametrize(
+    ("rows", "same", "message"),
+    [
+        (ROWS, [1, -1], r"same tells whether a pair belongs together \(allowed: True or False, 1 or 0; got: -1\)"),
+        (ROWS, [[1], [0]], r"pairs and same do not fit \(allowed: \(m, 2\) whole numbers and \(m,\)"),
+        (ROWS, True, r"pairs and same do not fit"),
+        (-ROWS, [1, 0], r"Negative values in data"),
+    ],
+)
+def test_pairs_that_cannot_be_learnt_from_are_refused_with_the_reason(rows: Any, same: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        PairwiseHasher(**QUICK).fit_pairs(rows, [(0, 3), (0, 1)], same)

@@ -28,6 +28,10 @@ class DataError(FewbitsError, ValueError):
     """The documents, labels or arrays that were given cannot be used."""
 
 
+class TrainingError(FewbitsError, ArithmeticError):
+    """A training has left the numbers that it can go on with."""
+
+
 class MissingFileError(FewbitsError, FileNotFoundError):
     """A file or folder that is needed is not there."""
 

@@ -235,10 +235,10 @@ INTRODUCTION = f"""\
 
 Rendered by `fewbits bench report` from what `fewbits bench speed --save` measured.
 
-Documents a second in training ARM-DVAE, the paper's unsupervised model (two layers of 500, ARM gradient), with {BITS}
-bits and batches of {BATCH}, from sparse rows to changed weights. *textbook*: the same model in plain PyTorch with dense
-rows, `log_softmax` and `torch.optim.Adam` as it comes. Both run in turn in processes of their own with all cores;
-medians of {ROUNDS} rounds of {STEPS} steps after {WARM_UP_STEPS} to warm up.
+Documents a second in training the paper's unsupervised model (two layers of 500, ARM gradient; without noise on the
+code), with {BITS} bits and batches of {BATCH}, from sparse rows to changed weights. *textbook*: the same model in plain
+PyTorch with dense rows, `log_softmax` and `torch.optim.Adam` as it comes. Both run in turn in processes of their own
+with all cores; medians of {ROUNDS} rounds of {STEPS} steps after {WARM_UP_STEPS} to warm up.
 """
 QUALITY = f"""\
 Seconds until codes of {BITS} bits learnt with labels reach a precision at 100 on the validation part: the shortest

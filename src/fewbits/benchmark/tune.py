@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
 
 DEPTH = 100
 DEPTHS = {"linear": (), "500": (500,), "1000": (1000,), "500-500": (500, 500)}
+# What is searched, of the parameters that a method has: learning rate, depth, lambda, alpha and beta.
+SEARCHED: dict[str, Callable[[optuna.Trial], Any]] = {
+    "learning_rate": lambda trial: trial.suggest_float("learning_rate", 1e-4, 1e-1, log=True),
+    "hidden": lambda trial: DEPTHS[trial.suggest_categorical("hidden", list(DEPTHS))],
+    "kl_weight": lambda trial: trial.suggest_float("kl_weight", 1e-3, 1.0, log=True),
+    "label_weight": lambda trial: trial.suggest_float("label_weight", 0.1, 300.0, log=True),
+    "pair_weight": lambda trial: trial.suggest_float("pair_weight", 1e-3, 10.0, log=True),
+}
 
 
 @dataclass(frozen=True)
@@ -56,29 +65,21 @@ def tune(
         raise ParameterError(f"{method} has no weights to search", allowed="a neural method", got=method)
     splits = [dataset] if n_folds is None else list(_folds(dataset, n_folds))
 
+    fixed = parameters or {}
+    known = make_hasher(method, n_bits, **fixed).get_params()
+    searched_for = {name: draw for name, draw in SEARCHED.items() if name in known and name not in fixed}
+
     def objective(trial: optuna.Trial) -> float:
-        chosen = {**_suggest(trial, method), **(parameters or {})}
+        chosen = {**{name: draw(trial) for name, draw in searched_for.items()}, **fixed}
         figures = [_precision(method, split, n_bits, random_state, chosen) for split in splits]
         return float(np.mean(figures))
 
-    searched = _open_study(study, f"{method}-{dataset.name}-{n_bits}-{n_folds}", random_state)
-    left = n_trials - sum(trial.state.is_finished() for trial in searched.trials)
+    name = f"{method}-{dataset.name}-{n_bits}-{n_folds}" + (f"-{json.dumps(fixed, sort_keys=True)}" if fixed else "")
+    searched = _open_study(study, name, random_state)
+    left = n_trials - sum(trial.values is not None for trial in searched.trials)  # without those that were cut off
     searched.optimize(objective, n_trials=max(left, 0))
-    trials = [_as_trial(trial) for trial in searched.trials]
-    return sorted(trials, key=lambda trial: -np.inf if trial.precision is None else -trial.precision)
-
-
-def _suggest(trial: optuna.Trial, method: str) -> dict[str, Any]:
-    """Draw parameters: learning rate, depth and lambda, and for the supervised alpha and beta."""
-    chosen = {
-        "learning_rate": trial.suggest_float("learning_rate", 1e-4, 1e-1, log=True),
-        "hidden": DEPTHS[trial.suggest_categorical("hidden", list(DEPTHS))],
-        "kl_weight": trial.suggest_float("kl_weight", 1e-3, 1.0, log=True),
-    }
-    if find_method(method).setting == "supervised":
-        chosen["label_weight"] = trial.suggest_float("label_weight", 0.1, 300.0, log=True)
-        chosen["pair_weight"] = trial.suggest_float("pair_weight", 1e-3, 10.0, log=True)
-    return chosen
+    trials = [_as_trial(trial, fixed) for trial in searched.trials]
+    return sorted(trials, key=lambda trial: np.inf if trial.precision is None else -trial.precision)
 
 
 def _precision(method: str, dataset: Dataset, n_bits: int, random_state: int, parameters: dict[str, Any]) -> float:
@@ -115,13 +116,13 @@ def _open_study(path: Path | None, name: str, random_state: int) -> optuna.Study
     if path is not None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         storage = JournalStorage(JournalFileBackend(str(path)))
-    sampler = optuna.samplers.TPESampler(seed=random_state)
-    return optuna.create_study(
-        study_name=name, storage=storage, sampler=sampler, direction="maximize", load_if_exists=True
-    )
+    searched = optuna.create_study(study_name=name, storage=storage, direction="maximize", load_if_exists=True)
+    # A search that goes on has drawn before: with the same seed it would draw the same once more.
+    searched.sampler = optuna.samplers.TPESampler(seed=random_state + len(searched.trials))
+    return searched
 
 
-def _as_trial(trial: optuna.trial.FrozenTrial) -> Trial:
+def _as_trial(trial: optuna.trial.FrozenTrial, fixed: dict[str, Any]) -> Trial:
     seconds = None if trial.duration is None else round(trial.duration.total_seconds(), 1)
     value = trial.values[0] if trial.values else None
-    return Trial(trial.number, None if value is None else round(value, 4), seconds, trial.params)
+    return Trial(trial.number, None if value is None else round(value, 4), seconds, {**trial.params, **fixed})

@@ -16,6 +16,7 @@ from sklearn.preprocessing import normalize
 from fewbits.checks import check_whole_number
 
 BLOCK_VALUES = 1 << 23  # similarities that a thread holds at one time
+BLOCK_OF_ROWS = 1 << 25  # values of the rows that are compared with each other at one time
 
 
 def nearest_by_cosine(queries: Any, database: Any, k: int = 10) -> NDArray[np.int64]:
@@ -48,14 +49,37 @@ def _largest(values: NDArray[Any], k: int) -> NDArray[np.int64]:
     return chosen
 
 
-def neighbours_of_each(rows: NDArray[np.float32], k: int) -> NDArray[np.int64]:
-    """For every row of a dense table of rows of length 1, the k nearest others (rows, k)."""
-    k = min(k, len(rows) - 1)
-    contiguous = np.ascontiguousarray(rows, dtype=np.float32)
-    _, found = faiss.knn(contiguous, contiguous, k + 1, metric=faiss.METRIC_INNER_PRODUCT)
-    others = found != np.arange(len(rows))[:, None]
+def neighbours_of_each(rows: Any, k: int) -> NDArray[np.int64]:
+    """For every row of a table of rows of length 1, sparse or dense, the k nearest others (rows, k).
+
+    Of sparse rows one block at a time is dense.
+    """
+    count = rows.shape[0]
+    k = min(k, count - 1)
+    starts = range(0, count, max(1, BLOCK_OF_ROWS // rows.shape[1]))
+    found = np.concatenate([_nearest_to_block(rows, start, starts, k + 1) for start in starts])
+    others = found != np.arange(count)[:, None]
     others[others.all(axis=1), -1] = False  # many equal rows may have pushed a row out of its own neighbours
-    return found[others].reshape(len(rows), k).astype(np.int64)
+    return found[others].reshape(count, k).astype(np.int64)
+
+
+def _nearest_to_block(rows: Any, start: int, starts: range, k: int) -> NDArray[np.int64]:
+    """The k nearest of all rows to each of those of one block, block by block."""
+    queries = _dense(rows[start : start + starts.step])
+    nearest = faiss.ResultHeap(len(queries), k, keep_max=True)
+    for other in starts:
+        database = queries if other == start else _dense(rows[other : other + starts.step])
+        few = min(k, len(database))
+        similarities, found = faiss.knn(queries, database, few, metric=faiss.METRIC_INNER_PRODUCT)
+        if len(starts) == 1:
+            return np.asarray(found)
+        nearest.add_result(similarities, found + other)
+    nearest.finalize()
+    return np.asarray(nearest.I)
+
+
+def _dense(rows: Any) -> NDArray[np.float32]:
+    return np.ascontiguousarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float32)
 
 
 def latent_neighbours(X: Any, k: int, dimensions: int, random_state: int) -> NDArray[np.int64]:
@@ -64,9 +88,6 @@ def latent_neighbours(X: Any, k: int, dimensions: int, random_state: int) -> NDA
     Purer than the nearest by words: documents on one topic need not share any.
     """
     dimensions = min(dimensions, *X.shape)
-    latent = X
     if dimensions < X.shape[1]:
-        latent = TruncatedSVD(dimensions, random_state=random_state).fit_transform(X)
-    elif sparse.issparse(X):
-        latent = X.toarray()  # no wider than the latent space would be
-    return neighbours_of_each(normalize(np.asarray(latent, dtype=np.float32)), k)
+        X = TruncatedSVD(dimensions, random_state=random_state).fit_transform(X)
+    return neighbours_of_each(normalize(X.astype(np.float32, copy=False)), k)

@@ -16,7 +16,9 @@ from fewbits.checks import check_whole_number
 from fewbits.codes import Bits
 from fewbits.hashers.base import Hasher, row_by_row, sample_rows
 from fewbits.hashers.distances import squared_distances
+from fewbits.hashers.graph_parts import trivial_vectors, without_noise
 
+TAKEN_OUT = 3  # times a known vector: its eigenvalue, now -2, is below all others, which are 0 or more
 MANY_ROWS = 20_000  # whose distances to all anchors are held at one time
 
 
@@ -26,7 +28,8 @@ class AnchorGraphHashing(Hasher):
     Z (documents, anchors) holds each document's Gaussian weights on its nearest anchors, summing to 1; documents are
     as near as Z L^-1 Z' says, L the anchors' column sums. Its eigenvectors come from a small anchors x anchors
     matrix, and a new document's value on them is its own row of Z times a table, so all documents, training ones
-    included, are encoded alike. The eigenvector of eigenvalue 1, which is constant, is left out.
+    included, are encoded alike. The constant eigenvector is left out, and so are those that only tell a few documents,
+    which share their anchors with no others, from the rest.
 
     Documents and anchors are compared in a latent semantic space, by direction alone. Among all words nearly all
     documents are equally far from each other: a few anchors near the middle would be everybody's nearest, others one
@@ -90,10 +93,11 @@ class AnchorGraphHashing(Hasher):
         sums = np.asarray(z.sum(axis=0)).ravel()  # L
         scale = 1 / np.sqrt(np.where(sums > 0, sums, 1))
         small = (z.T @ z).toarray() * np.outer(scale, scale)
-        values, vectors = np.linalg.eigh(small)
-        kept = np.flatnonzero((values > 1e-9) & (values < 1 - 1e-6))[::-1][: self.n_bits]  # without the constant
+        trivial = trivial_vectors(sparse.csr_array(small), 1 / scale, sums)
+        values, vectors = np.linalg.eigh(small - TAKEN_OUT * (trivial @ trivial.T).toarray())
+        kept = np.flatnonzero(values > 1e-9)[::-1][: self.n_bits]
         self.weights_ = np.zeros((count, self.n_bits), dtype=np.float32)
-        self.weights_[:, : len(kept)] = scale[:, None] * vectors[:, kept] / np.sqrt(values[kept])
+        self.weights_[:, : len(kept)] = scale[:, None] * without_noise(vectors[:, kept]) / np.sqrt(values[kept])
         self.offsets_ = np.zeros(self.n_bits, dtype=np.float32)
         self.offsets_[len(kept) :] = 1
 

@@ -49,13 +49,17 @@ class Hasher(TransformerMixin, BaseEstimator, ABC):
 
     def fit(self: Self, X: Any, y: Any = None) -> Self:
         """Learn from rows of features, forgetting what was learnt before."""
+        self._fit(self._check_features(X), y)
+        return self
+
+    def _check_features(self, X: Any) -> Any:
+        """Features as they may be learnt from; what was known of others is forgotten."""
         check_n_bits(self.n_bits)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64])
         if self.needs_positive and (X.data if sparse.issparse(X) else X).min(initial=0) < 0:
             kind = type(self).__name__
             raise DataError(f"Negative values in data passed to {kind}, which explains words", allowed="0 or more")
-        self._fit(X, y)
-        return self
+        return X
 
     def transform(self, X: Any) -> Bits:
         """Encode rows of features as 0/1, ``(rows, n_bits)``."""
@@ -186,8 +190,8 @@ def sample_rows(X: Any, most: int, generator: np.random.RandomState) -> Any:
 
 def _as_json(value: Any) -> Any:
     """Turn a parameter into JSON; a generator object is no part of what was learnt."""
-    if isinstance(value, np.generic):
-        return value.item()
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
     if isinstance(value, (np.random.RandomState, np.random.Generator)) or callable(value):
         return None
     return [_as_json(item) for item in value if not callable(item)] if isinstance(value, (list, tuple)) else value

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from numpy.typing import ArrayLike
+
 from fewbits.hashers.neural import (
     Neighbours,
     NeuralHasher,
+    as_prior,
+    as_range,
     has_few_words,
     held_out_rows,
     need_torch,
@@ -22,6 +26,10 @@ class BernoulliVAE(NeuralHasher):
     The paper's unsupervised system (ARM-DVAE) explains a document's own words from a code that is drawn bit by bit,
     with the ARM gradient. The defaults here go further: the gradient of every single-bit flip in closed form, a linear
     encoder, and the words of a document's neighbours among the training documents beside its own. Labels are not seen.
+
+    NASH is this model with the straight-through gradient: no noise on the code (``nash``), a fixed spread of 0.1, which
+    its paper does not tell (``nash-n``), or one that depends on the document (``nash-dn``). The presets of these names
+    have ARM-DVAE's networks and its KL weight of 0.01, so that what differs is the gradient and the noise.
 
     Parameters
     ----------
@@ -80,6 +88,9 @@ class BernoulliVAE(NeuralHasher):
     ----------
     S. Zamani Dadaneh, S. Boluki, M. Yin, M. Zhou, X. Qian. Pairwise supervised hashing with Bernoulli variational
     auto-encoder and self-control gradient estimator. UAI 2020.
+
+    D. Shen, Q. Su, P. Chapfuwa, W. Wang, G. Wang, L. Carin, R. Henao. NASH: toward end-to-end neural architecture for
+    generative semantic hashing. ACL 2018.
     """
 
     usual_epochs = 12
@@ -95,7 +106,7 @@ class BernoulliVAE(NeuralHasher):
         noise: bool | float = False,
         estimator: str = "flip",
         kl_weight: float | tuple[float, float] = 0.03,
-        prior: float | Sequence[float] = 0.5,
+        prior: float | ArrayLike = 0.5,
         n_neighbours: int | None = None,
         neighbour_weight: float = 0.9,
         neighbour_dimensions: int = 128,
@@ -140,6 +151,7 @@ class BernoulliVAE(NeuralHasher):
 
     def _fit(self, X: Any, y: Any) -> None:
         need_torch()
+        as_prior(self.prior, self.n_bits, self.n_bits)
         rows = self._check_rows(X)
         seed = self._seed()
         learnt_from, held_out = held_out_rows(rows.shape[0], self.validation_fraction, seed)
@@ -167,17 +179,6 @@ class BernoulliVAE(NeuralHasher):
         batches = Batches(known, Words(known, neighbours, self.neighbour_weight), **options)
         # A held-out document has no neighbours among the training documents: its own words are what it is judged by.
         held_out = Batches(looked_at, Words(looked_at), **options) if looked_at.shape[0] else None
-        weights = Weights(kl=as_range(self.kl_weight), prior=as_prior(self.prior))
+        weights = Weights(kl=as_range(self.kl_weight), prior=as_prior(self.prior, self.n_bits, n_bits))
         objective = Objective(weights, make_estimator(self.estimator))
         self._train(known, batches, objective, n_bits, seed, held_out=held_out, name=name)
-
-
-def as_range(weight: float | Sequence[float]) -> tuple[float, float]:
-    """A weight at the start and at the end of training; one figure stays as it is."""
-    start, end = weight if isinstance(weight, Sequence) else (weight, weight)
-    return float(start), float(end)
-
-
-def as_prior(prior: float | Sequence[float]) -> float | tuple[float, ...]:
-    """The prior as plain numbers."""
-    return tuple(float(value) for value in prior) if isinstance(prior, Sequence) else float(prior)

@@ -1,4 +1,4 @@
-"""Iterative quantisation on a truncated SVD."""
+"""Iterative quantisation on principal components."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.decomposition import TruncatedSVD
 from sklearn.utils import check_random_state
 
 from fewbits.checks import check_whole_number
-from fewbits.hashers.base import LinearHasher
+from fewbits.hashers.base import LinearHasher, sample_rows
+from fewbits.hashers.reduction import principal_directions
 
 
 class ITQ(LinearHasher):
-    """Rotate the leading singular directions so that their signs lose as little as possible.
+    """Rotate the leading principal directions so that their signs lose as little as possible.
 
-    Rows are projected on ``n_bits`` singular vectors and centred; a rotation is learnt by turns: signs for the
-    rotation, then the rotation for the signs (orthogonal Procrustes). Where the features have fewer dimensions
-    than the code has bits, the rotation becomes a map with orthonormal rows into ``n_bits`` dimensions.
+    Rows are projected on ``n_bits`` principal directions; a rotation is learnt by turns: signs for the rotation, then
+    the rotation for the signs (orthogonal Procrustes). Where the features have fewer dimensions than the code has bits,
+    the rotation becomes a map with orthonormal rows into ``n_bits`` dimensions.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class ITQ(LinearHasher):
     max_rows : int, default=50000
         The rotation is learnt on so many rows at most, a random choice of them.
     random_state : int, RandomState instance or None, default=None
-        Starts the SVD and the rotation.
+        Starts the principal directions and the rotation.
 
     References
     ----------
@@ -52,23 +52,13 @@ class ITQ(LinearHasher):
 
     def _fit(self, X: Any, y: Any) -> None:
         check_whole_number("n_iterations", self.n_iterations, 0)
-        check_whole_number("max_rows", self.max_rows, 1)
         generator = check_random_state(self.random_state)
-        directions = _singular_directions(X, self.n_bits, generator)  # (features, r), r <= n_bits
-        mean = np.asarray(X.mean(axis=0)).ravel() @ directions  # (r,)
-        sample = X if X.shape[0] <= self.max_rows else X[generator.choice(X.shape[0], self.max_rows, replace=False)]
-        centred = sample @ directions - mean  # (rows, r)
+        directions, mean, _ = principal_directions(X, self.n_bits, generator)  # (features, r), (r,), r <= n_bits
+        sample = sample_rows(X, self.max_rows, generator)
+        centred = np.asarray(sample @ directions - mean, dtype=np.float64)  # (rows, r)
         rotation = _learn_rotation(centred, self.n_bits, self.n_iterations, generator)  # (r, n_bits)
         self.weights_ = (directions @ rotation).astype(np.float32)
         self.offsets_ = (mean @ rotation).astype(np.float32)
-
-
-def _singular_directions(X: Any, n_bits: int, generator: np.random.RandomState) -> NDArray[np.float64]:
-    rank = min(n_bits, *X.shape)
-    if rank == X.shape[1]:  # nothing to leave out
-        return np.eye(rank)
-    svd = TruncatedSVD(n_components=rank, n_iter=7, random_state=generator).fit(X)
-    return svd.components_.T.astype(np.float64)
 
 
 def _learn_rotation(

@@ -143,10 +143,9 @@ class NeuralHasher(Hasher):
         if self.epochs is not None:
             check_whole_number("epochs", self.epochs, 1)
         check_whole_number("batch_size", self.batch_size, 1)
-        if not 0 <= self.validation_fraction < 1:
-            raise ParameterError(
-                "validation_fraction is out of range", allowed="0 or more, below 1", got=self.validation_fraction
-            )
+        for share in ("validation_fraction", "dropout", "word_dropout"):
+            if not 0 <= getattr(self, share, 0.0) < 1:
+                raise ParameterError(f"{share} is out of range", allowed="0 or more, below 1", got=getattr(self, share))
         rows = sparse.csr_array(X, dtype=np.float32)
         rows.eliminate_zeros()
         if not rows.nnz:
@@ -172,6 +171,8 @@ class NeuralHasher(Hasher):
         """
         check_whole_number("n_neighbours", wanted, 0)
         check_whole_number("refinements", refinements, 0)
+        if not 0 <= self.neighbour_weight <= 1:
+            raise ParameterError("neighbour_weight is out of range", allowed="0 to 1", got=self.neighbour_weight)
         if not wanted or rows.shape[0] < 2:
             return None
         dimensions = rows.shape[1] if has_few_words(rows) else self.neighbour_dimensions
@@ -191,9 +192,13 @@ class NeuralHasher(Hasher):
         *,
         held_out: Batches | None = None,
         labels: Any = None,
+        marked: Sequence[NDArray[Any]] = (),
         name: str,
     ) -> None:
-        """Train a model on batches and keep it; ``name`` tells the rounds of one training apart."""
+        """Train a model on batches and keep it.
+
+        ``name`` tells the rounds of one training apart; ``marked`` is what was told beside rows and labels.
+        """
         import torch
 
         from fewbits.learning.checkpoints import Checkpoint
@@ -215,7 +220,7 @@ class NeuralHasher(Hasher):
         )
         checkpoint = None
         if self.checkpoint is not None:
-            checkpoint = Checkpoint(f"{self.checkpoint}/{name}", self._fingerprint(X, labels, seed))
+            checkpoint = Checkpoint(f"{self.checkpoint}/{name}", self._fingerprint(X, labels, seed, marked))
         training = Training(
             model,
             objective,
@@ -264,14 +269,21 @@ class NeuralHasher(Hasher):
         """Widths of the hidden layers and Adam's step size."""
 
     def _seed(self) -> int:
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
+        drawn = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if self.checkpoint is None or self.random_state is not None:
+            return drawn
+        from fewbits.learning.checkpoints import seed_of_checkpoint
 
-    def _fingerprint(self, X: Any, labels: Any, seed: int) -> str:
+        return seed_of_checkpoint(self.checkpoint, drawn)
+
+    def _fingerprint(self, X: Any, labels: Any, seed: int, marked: Sequence[NDArray[Any]]) -> str:
         parameters = {name: value for name, value in self.get_params().items() if name not in NOT_PART_OF_TRAINING}
         digest = hashlib.sha256(json.dumps([type(self).__name__, parameters, seed], default=str).encode())
         for table in (X, labels):
             for values in () if table is None else (table.indptr, table.indices, table.data):
                 digest.update(np.ascontiguousarray(values).tobytes())
+        for values in marked:
+            digest.update(np.ascontiguousarray(values).tobytes())
         return digest.hexdigest()
 
 
@@ -302,6 +314,26 @@ def need_torch() -> None:
         import torch  # noqa: F401
     except ImportError as error:
         raise MissingExtraError("learning with this method", extra="train", otherwise="choose method itq") from error
+
+
+def as_range(weight: float | Sequence[float]) -> tuple[float, float]:
+    """A weight at the start and at the end of training; one figure stays as it is."""
+    start, end = weight if isinstance(weight, Sequence) else (weight, weight)
+    return float(start), float(end)
+
+
+def as_prior(prior: Any, n_bits: int, wanted: int) -> float | tuple[float, ...]:
+    """The prior gamma of a code of ``n_bits`` bits as plain numbers, for one of so many bits as are ``wanted``.
+
+    A round whose codes only serve to find neighbours has more bits: each of them has the mean of the others.
+    """
+    values = np.asarray(prior, dtype=float)
+    if values.shape not in ((), (n_bits,)) or not ((values > 0) & (values < 1)).all():
+        allowed = f"a number between 0 and 1, or one for each of the {n_bits} bits"
+        raise ParameterError("prior is out of range", allowed=allowed, got=repr(prior))
+    if values.ndim == 0 or wanted != n_bits:
+        return float(values.mean())
+    return tuple(values.tolist())
 
 
 def held_out_rows(count: int, fraction: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

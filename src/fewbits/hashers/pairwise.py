@@ -6,14 +6,20 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.utils.validation import validate_data
+from numpy.typing import ArrayLike, NDArray
 
-from fewbits.codes import check_n_bits
 from fewbits.errors import DataError, ParameterError
-from fewbits.hashers.bernoulli import as_prior, as_range
 from fewbits.hashers.machines import blend_with_machines
-from fewbits.hashers.neural import Neighbours, NeuralHasher, held_out_rows, need_torch, usual_hidden, usual_neighbours
+from fewbits.hashers.neural import (
+    Neighbours,
+    NeuralHasher,
+    as_prior,
+    as_range,
+    held_out_rows,
+    need_torch,
+    usual_hidden,
+    usual_neighbours,
+)
 from fewbits.hashers.similarity import known_labels
 
 if TYPE_CHECKING:
@@ -30,6 +36,9 @@ class PairwiseHasher(NeuralHasher):
     The paper's PSH draws two mini-batches, pairs them document by document and samples every term with the ARM
     (PSH-ARM) or Gumbel-Softmax (PSH-GS) gradient. The defaults here use the flip gradient, a linear encoder, and the
     exact expectation of the distance over all pairs of a batch. Documents without a label enter the words' terms only.
+
+    NASH-DN-S is this model with the straight-through gradient, noise on the code that depends on the document, and no
+    pair loss; the preset of this name has the weights of PSH otherwise.
 
     Parameters
     ----------
@@ -79,6 +88,9 @@ class PairwiseHasher(NeuralHasher):
     ----------
     S. Zamani Dadaneh, S. Boluki, M. Yin, M. Zhou, X. Qian. Pairwise supervised hashing with Bernoulli variational
     auto-encoder and self-control gradient estimator. UAI 2020.
+
+    D. Shen, Q. Su, P. Chapfuwa, W. Wang, G. Wang, L. Carin, R. Henao. NASH: toward end-to-end neural architecture for
+    generative semantic hashing. ACL 2018.
     """
 
     needs_labels = True
@@ -95,7 +107,7 @@ class PairwiseHasher(NeuralHasher):
         noise: bool | float = False,
         estimator: str = "flip",
         kl_weight: float | tuple[float, float] = 0.0,
-        prior: float | Sequence[float] = 0.5,
+        prior: float | ArrayLike = 0.5,
         reconstruction_weight: float | None = None,
         label_weight: float | tuple[float, float] = 30.0,
         pair_weight: float = 0.1,
@@ -171,7 +183,7 @@ class PairwiseHasher(NeuralHasher):
             # A held-out document has no neighbours among the training documents: it is judged by its own words.
             looked_at = batches(rows[held_out], labels[held_out], None) if len(held_out) else None
             learnt = batches(known, taught, neighbours)
-            objective = self._objective(all_labelled)
+            objective = self._objective(all_labelled, n_bits)
             self._train(known, learnt, objective, n_bits, seed, held_out=looked_at, labels=taught, name=name)
 
         learn(self._neighbours(known, all_labelled, seed, learn), self.n_bits, "final")
@@ -185,25 +197,28 @@ class PairwiseHasher(NeuralHasher):
 
         No label is needed: click logs or marked duplicates are enough. All rows of X enter the words' terms.
         """
-        from fewbits.learning.batches import GivenPairsBatches, Words
+        from fewbits.learning.batches import Batches, GivenPairsBatches, Words
 
-        check_n_bits(self.n_bits)
-        rows = self._prepare(validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64]))
-        chosen, together = np.asarray(pairs), np.asarray(same).astype(bool)
-        if chosen.ndim != 2 or chosen.shape[1] != 2 or chosen.dtype.kind not in "iu" or len(chosen) != len(together):
-            raise DataError(
-                "pairs and same do not fit", allowed="(m, 2) rows and (m,)", got=f"{chosen.shape}, {together.shape}"
-            )
-        if not len(chosen) or chosen.min() < 0 or chosen.max() >= rows.shape[0]:
-            raise DataError("pairs are rows of X", allowed=f"0 to {rows.shape[0] - 1}, one pair or more")
+        rows = self._prepare(self._check_features(X))
+        chosen, together = checked_pairs(pairs, same, rows.shape[0])
         seed = self._seed()
+        options = self._batch_options(seed)
+        # Marked documents are all learnt from: a pair says nothing where one of its two is held out.
+        alone = np.setdiff1d(np.arange(rows.shape[0]), chosen)
+        held_out = alone[held_out_rows(len(alone), self.validation_fraction, seed)[1]]
+        learnt_from = np.setdiff1d(np.arange(rows.shape[0]), held_out)
+        known, looked_at = rows[learnt_from], rows[held_out]
+        marked = np.searchsorted(learnt_from, chosen)  # rows are numbered anew
 
         def learn(neighbours: Neighbours, n_bits: int, name: str) -> None:
-            words = Words(rows, neighbours, self.neighbour_weight)
-            batches = GivenPairsBatches(rows, words, chosen.astype(np.int64), together, **self._batch_options(seed))
-            self._train(rows, batches, self._objective(all_labelled=False), n_bits, seed, name=name)
+            words = Words(known, neighbours, self.neighbour_weight)
+            batches = GivenPairsBatches(known, words, marked, together, **options)
+            judged = Batches(looked_at, Words(looked_at), **options) if len(held_out) else None
+            objective = self._objective(all_labelled=False, n_bits=n_bits)
+            told = (marked, together)
+            self._train(known, batches, objective, n_bits, seed, held_out=judged, marked=told, name=name)
 
-        learn(self._neighbours(rows, False, seed, learn), self.n_bits, "final")
+        learn(self._neighbours(known, False, seed, learn), self.n_bits, "final")
         return self
 
     def _neighbours(
@@ -230,9 +245,10 @@ class PairwiseHasher(NeuralHasher):
                 raise ParameterError(f"{name} is unknown", allowed=", ".join(allowed), got=repr(value))
         if not 0 <= self.svm_share <= 1:
             raise ParameterError("svm_share is out of range", allowed="0 to 1", got=self.svm_share)
+        as_prior(self.prior, self.n_bits, self.n_bits)
         return self._check_rows(X)
 
-    def _objective(self, all_labelled: bool) -> Objective:
+    def _objective(self, all_labelled: bool, n_bits: int) -> Objective:
         from fewbits.learning.estimators import make_estimator
         from fewbits.learning.objective import Objective, Weights
         from fewbits.learning.pairs import PairLoss
@@ -241,9 +257,23 @@ class PairwiseHasher(NeuralHasher):
         weights = Weights(
             reconstruction=usual if self.reconstruction_weight is None else self.reconstruction_weight,
             kl=as_range(self.kl_weight),
-            prior=as_prior(self.prior),
+            prior=as_prior(self.prior, self.n_bits, n_bits),
             label=as_range(self.label_weight),
             pair=self.pair_weight,
         )
         sampled = self.pair_distance == "sampled"
         return Objective(weights, make_estimator(self.estimator), PairLoss(self.margin), sample_pairs=sampled)
+
+
+def checked_pairs(pairs: ArrayLike, same: ArrayLike, rows: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Pairs (m, 2) of so many rows, and whether each belongs together (m,)."""
+    chosen, together = np.asarray(pairs), np.asarray(same)
+    if chosen.ndim != 2 or chosen.shape[1] != 2 or chosen.dtype.kind not in "iu" or together.shape != chosen.shape[:1]:
+        shapes = f"{chosen.shape} of {chosen.dtype}, {together.shape}"
+        raise DataError("pairs and same do not fit", allowed="(m, 2) whole numbers and (m,)", got=shapes)
+    if not len(chosen) or chosen.min() < 0 or chosen.max() >= rows:
+        raise DataError("pairs are rows of X", allowed=f"0 to {rows - 1}, one pair or more")
+    if not np.isin(together, (0, 1)).all():
+        odd = together[~np.isin(together, (0, 1))][0]
+        raise DataError("same tells whether a pair belongs together", allowed="True or False, 1 or 0", got=odd)
+    return chosen.astype(np.int64), together.astype(bool)

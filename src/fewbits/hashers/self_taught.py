@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state
@@ -16,6 +15,7 @@ from sklearn.utils import check_random_state
 from fewbits.checks import check_whole_number
 from fewbits.features.neighbours import nearest_by_cosine
 from fewbits.hashers.base import LinearHasher, sample_rows, with_small_indices
+from fewbits.hashers.graph_parts import trivial_vectors, without_noise
 
 BLOCK = 50_000  # pairs of documents that are multiplied at one time
 FEW = 500  # documents for which a dense solver is as fast
@@ -31,9 +31,9 @@ class SelfTaughtHashing(LinearHasher):
     """Find codes of the training documents that change little between neighbours, then learn to tell them (STH).
 
     The graph joins every document with its nearest by cosine, both ways. The eigenvectors of its Laplacian with the
-    smallest eigenvalues above 0, cut at their medians, are the training documents' own codes; eigenvalue 0 belongs to
-    the connected parts, one each, and is left out however many there are. A linear SVM for each bit is all that
-    remains: training documents are encoded by it like all others.
+    smallest eigenvalues, cut at their medians, are the training documents' own codes; the constant one is left out, and
+    so are those that only tell a few documents, joined to no others, from the rest. A linear SVM for each bit is all
+    that remains: training documents are encoded by it like all others.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class SelfTaughtHashing(LinearHasher):
         rows = with_small_indices(sparse.csr_array(sample_rows(X, self.max_rows, generator)))
         self.weights_ = np.zeros((rows.shape[1], self.n_bits), dtype=np.float32)
         self.offsets_ = np.ones(self.n_bits, dtype=np.float32)  # 0 is below
-        vectors = smooth_vectors(neighbour_graph(rows, self.n_neighbours), self.n_bits, generator)
+        vectors = without_noise(smooth_vectors(neighbour_graph(rows, self.n_neighbours), self.n_bits, generator))
         targets = vectors > np.median(vectors, axis=0)
         seed = generator.randint(2**31 - 1)
         for bit, target in enumerate(targets.T):
@@ -102,28 +102,25 @@ def neighbour_graph(rows: Any, n_neighbours: int) -> Any:
 
 
 def smooth_vectors(graph: Any, count: int, generator: np.random.RandomState) -> NDArray[np.float64]:
-    """Vectors v with L v = lambda D v (documents, at most count), by rising lambda, those of 0 left out.
+    """Vectors v with L v = lambda D v (documents, at most count), by rising lambda, trivial ones left out.
 
-    L = D - W is the graph's Laplacian, D its degrees; D^(1/2) v are the eigenvectors of the normalised one. Those of 0
-    are known: the roots of the degrees on each connected part. They are taken out of the graph, whose largest
-    eigenvalues then are those wanted.
+    L = D - W is the graph's Laplacian, D its degrees; D^(1/2) v are the eigenvectors of the normalised one. Trivial
+    ones are known. They are taken out of the graph, whose largest eigenvalues then are those wanted.
     """
     size = graph.shape[0]
     degrees = np.asarray(graph.sum(axis=1)).ravel()
     roots = np.sqrt(np.where(degrees > 0, degrees, 1))
     normal = sparse.csr_array(sparse.diags_array(1 / roots) @ graph @ sparse.diags_array(1 / roots))
-    parts, part_of = connected_components(graph, directed=False)
-    null = sparse.csr_array((roots, (np.arange(size), part_of)), shape=(size, parts))
-    null = sparse.csr_array(null @ sparse.diags_array(1 / np.sqrt(np.asarray(null.multiply(null).sum(axis=0)).ravel())))
-    wanted = min(count, size - parts)
+    trivial = trivial_vectors(graph, roots, np.ones(size))
+    wanted = min(count, size - trivial.shape[1])
     if wanted < 1:
         return np.zeros((size, 0))
 
     def apply(vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(normal @ vector - TAKEN_OUT * (null @ (null.T @ vector)))
+        return np.asarray(normal @ vector - TAKEN_OUT * (trivial @ (trivial.T @ vector)))
 
     if size <= max(3 * wanted, FEW):
-        values, vectors = np.linalg.eigh(normal.toarray() - TAKEN_OUT * (null @ null.T).toarray())
+        values, vectors = np.linalg.eigh(normal.toarray() - TAKEN_OUT * (trivial @ trivial.T).toarray())
         return np.asarray(vectors[:, np.argsort(-values, kind="stable")[:wanted]] / roots[:, None])
     operator = LinearOperator((size, size), matvec=apply, dtype=np.float64)
     start = generator.standard_normal(size)

@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fewbits.checks import check_whole_number
 from fewbits.hashers.base import Layers, sample_rows
-from fewbits.hashers.bernoulli import as_range
-from fewbits.hashers.neural import NeuralHasher, need_torch
+from fewbits.hashers.neural import NeuralHasher, as_range, need_torch
 
 if TYPE_CHECKING:
     from fewbits.learning.model import Networks

@@ -14,8 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from fewbits.codes import Bits
 from fewbits.errors import ParameterError
 from fewbits.hashers.base import Layers
-from fewbits.hashers.bernoulli import as_range
-from fewbits.hashers.neural import NeuralHasher, held_out_rows, mean_row, need_torch
+from fewbits.hashers.neural import NeuralHasher, as_range, held_out_rows, mean_row, need_torch
 from fewbits.hashers.similarity import known_labels
 
 if TYPE_CHECKING:

@@ -110,7 +110,7 @@ class AllPairsBatches(Batches):
     def __call__(self, epoch: int) -> Iterator[Batch]:
         """The batches of an epoch: every document once, and beside them labelled ones if those are the fewer."""
         labelled = np.flatnonzero(np.diff(self.labels.indptr))
-        if len(labelled) * 2 >= self.X.shape[0]:
+        if not len(labelled) or len(labelled) * 2 >= self.X.shape[0]:
             yield from super().__call__(epoch)
             return
         generator = self._generator(epoch)

@@ -128,6 +128,10 @@ class ReconstructionThroughNoise:
     def begin_epoch(self, epoch: int) -> None:
         """Nothing here goes by epochs."""
 
+    def end_epoch(self) -> dict[str, float]:
+        """Nothing beside the terms."""
+        return {}
+
     def __call__(
         self, model: UnfoldedStack, batch: Batch, done: float, generator: torch.Generator | None
     ) -> tuple[Tensor, dict[str, float]]:

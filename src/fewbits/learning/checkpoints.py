@@ -15,6 +15,15 @@ FORMAT = "fewbits checkpoint"
 FORMAT_VERSION = 1
 
 
+def seed_of_checkpoint(folder: str | Path, drawn: int) -> int:
+    """The seed that the first training with this folder has drawn; ``drawn`` where this is the first."""
+    path = Path(folder) / "seed.json"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_json(path, {"seed": drawn})
+    return int(read_json(path)["seed"])
+
+
 class Checkpoint:
     """A folder that holds networks, optimiser, epoch and history of one training."""
 
@@ -50,7 +59,7 @@ class Checkpoint:
         if state.pop("training") != self.training:
             raise BrokenFolderError(
                 f"{self.folder} holds a checkpoint of another training",
-                hint="Its data or parameters differ. Choose another folder, or delete this one.",
+                hint="Its data or parameters differ, or its random_state. Choose another folder, or delete this one.",
             )
         model.load_state_dict(_below(arrays, "model."))
         moments: dict[int, dict[str, Tensor]] = {}

@@ -64,6 +64,10 @@ class GaussianObjective:
     def begin_epoch(self, epoch: int) -> None:
         """Nothing here goes by epochs."""
 
+    def end_epoch(self) -> dict[str, float]:
+        """Nothing beside the terms."""
+        return {}
+
     def __call__(
         self, model: GaussianNetworks, batch: Batch, done: float, generator: torch.Generator | None
     ) -> tuple[Tensor, dict[str, float]]:

@@ -82,10 +82,17 @@ class Objective:
         self.estimator = estimator
         self.pair_loss = pair_loss or PairLoss()
         self.sample_pairs = sample_pairs
+        self._shares: list[Tensor] = []  # of ones, expected for each bit (bits,), a batch each
 
     def begin_epoch(self, epoch: int) -> None:
         """Follow the estimator's own schedule."""
         self.estimator.begin_epoch(epoch)
+        self._shares = []
+
+    def end_epoch(self) -> dict[str, float]:
+        """The bits' balance: the share of ones of the bit that has the fewest, and of the one that has the most."""
+        shares = torch.stack(self._shares).mean(dim=0)
+        return {"rarest_bit": float(shares.min()), "commonest_bit": float(shares.max())}
 
     def __call__(
         self, model: Model, batch: Batch, done: float, generator: torch.Generator | None
@@ -108,7 +115,9 @@ class Objective:
             if term is not None:
                 total = total + term
                 terms[name] = float(term.detach())
-        terms["confidence"] = float((torch.sigmoid(logits.detach()) - 0.5).abs().mean() * 2)
+        p = torch.sigmoid(logits.detach())
+        terms["confidence"] = float((p - 0.5).abs().mean() * 2)  # 0 for coins, 1 for bits that are sure
+        self._shares.append(p.mean(dim=0))
         return total, terms
 
     def _pair_term(self, logits: Tensor, batch: Batch, generator: torch.Generator | None) -> Tensor | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -11,6 +12,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from fewbits.errors import TrainingError
 from fewbits.learning.checkpoints import Checkpoint
 from fewbits.learning.memory import freed_blocks_kept
 from fewbits.learning.model import Networks
@@ -32,6 +34,9 @@ class Objective(Protocol):
 
     def begin_epoch(self, epoch: int) -> None:
         """Follow schedules that go by epochs."""
+
+    def end_epoch(self) -> dict[str, float]:
+        """What the history tells of an epoch beside the terms of its batches."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +127,12 @@ class Training:
             for name, value in self._step(batch, done, generator).items():
                 sums[name] += value / steps
         seconds = round(time.perf_counter() - start, 3)
-        return {"epoch": epoch + 1, "learning_rate": self.optimizer.param_groups[0]["lr"], **sums, "seconds": seconds}
+        if not all(map(math.isfinite, sums.values())):
+            terms = ", ".join(f"{name} {value:g}" for name, value in sums.items())
+            hint = "Choose a smaller learning_rate, or set clip."
+            raise TrainingError(f"the loss is no number in epoch {epoch + 1}", got=terms, hint=hint)
+        rate = self.optimizer.param_groups[0]["lr"]
+        return {"epoch": epoch + 1, "learning_rate": rate, **sums, **self.objective.end_epoch(), "seconds": seconds}
 
     def _step(self, batch: Batch, done: float, generator: torch.Generator) -> dict[str, float]:
         for group in self.optimizer.param_groups:
