@@ -29,6 +29,7 @@ ABLATIONS = {  # parameter: its name in the published figures and in the page, a
     "pair_weight": ("beta", "β, the weight of the pair loss"),
     "kl_weight": ("kl_weight", "λ, the weight of the KL term"),
     "svm_share": ("svm_share", "the share of support vector machines in the encoder"),
+    "label_weight": ("label_weight", "alpha, the weight of the classifier, from the first epoch to the last"),
     "estimator": ("estimator", "the estimator of the gradient"),
 }
 
@@ -66,7 +67,8 @@ def ablation_table(store: Store, parameter: str) -> Table:
     name, what = ABLATIONS[parameter]
     specs = [spec for spec in load_suite("ablation").specs if set(spec.parameters) == {parameter}]
     places = list(dict.fromkeys((spec.method, spec.dataset, spec.bits) for spec in specs))
-    tried, own = {spec.parameters[parameter] for spec in specs}, {spec.own(parameter) for spec in specs}
+    tried = {_hashable(spec.parameters[parameter]) for spec in specs}
+    own = {_hashable(spec.own(parameter)) for spec in specs}
     values = sorted(tried | own, key=lambda value: (isinstance(value, str), value))
     printed = {(f["method"], f[name]): f["value"] for f in published_figures() if name in f}
     where = {(dataset, bits): f"{TITLES[dataset]}, {bits} bits" for _, dataset, bits in places}
@@ -80,7 +82,7 @@ def ablation_table(store: Store, parameter: str) -> Table:
     table = Table(
         name=f"ablation-{name}",
         title=f"Precision over {what} ({'; '.join(where.values())})",
-        columns=[str(value) if isinstance(value, str) else f"{value:g}" for value in values],
+        columns=[_said(value) for value in values],
         rows=[row(*place) for place in sorted(places, key=lambda place: list(METHODS).index(place[0]))],
         command="fewbits bench run ablation" + ("" if own <= tried else " && fewbits bench run paper"),
         has_best=len(where) == 1,
@@ -212,9 +214,19 @@ def _where(specs: Sequence[Spec], **wanted: Any) -> list[Spec]:
     return [spec for spec in specs if all(getattr(spec, name) == value for name, value in wanted.items())]
 
 
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value  # a weight that rises is a list in a suite
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, tuple):
+        return " to ".join(map(_said, value))
+    return value if isinstance(value, str) else f"{value:g}"
+
+
 def _floors(store: Store, specs: Sequence[Spec]) -> list[str]:
     """The precision of a random ranking on each data set."""
-    floors = {spec.dataset: result.metrics["random_floor"] for spec in specs for result in store.of(spec)}
+    floors = {spec.dataset: store.floors[spec.dataset] for spec in specs if spec.dataset in store.floors}
     told = [f"{floor:.4f}" + (f" on {TITLES[name]}" if len(floors) > 1 else "") for name, floor in floors.items()]
     return [f"A random ranking has {', '.join(told)}."] if told else []
 
