@@ -142,6 +142,8 @@ def test_a_failure_is_a_result_that_tables_leave_out_and_that_is_only_done_again
     assert code == 1
     assert "3 finished before (1 failed), 0 to do" in said
     assert "1 failed; do them again with --retry" in said
+    options = f"--method bernoulli-vae --dataset {tiny} --bits 8 --set epochs=0 --save --missing --results {store}"
+    assert CliRunner().invoke(app, ["evaluate", *options.split()]).exit_code == 1
     assert "2 finished before, 1 to do" in run("--retry")[1]
 
 

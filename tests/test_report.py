@@ -38,6 +38,7 @@ TABLES = [
         "ablation-beta",
         "ablation-kl_weight",
         "ablation-svm_share",
+        "ablation-label_weight",
         "ablation-estimator",
         "variance",
         "words",

@@ -248,7 +248,7 @@ def _where(specs: Sequence[Spec], **wanted: Any) -> list[Spec]:
 
 def _floors(store: Store, specs: Sequence[Spec]) -> list[str]:
     """The precision of a random ranking on each data set."""
-    floors = {spec.dataset: result.metrics["random_floor"] for spec in specs for result in store.of(spec)}
+    floors = {spec.dataset: store.floors[spec.dataset] for spec in specs if spec.dataset in store.floors}
     told = [f"{floor:.4f}" + (f" on {TITLES[name]}" if len(floors) > 1 else "") for name, floor in floors.items()]
     return [f"A random ranking has {', '.join(told)}."] if told else []
 

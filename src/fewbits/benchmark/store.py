@@ -24,6 +24,7 @@ class Store:
                 self.by_cell[result.cell].append(result)
             else:
                 self.left_out[result.dataset] += 1
+        self.floors = {cell[0].dataset: cell[0].metrics["random_floor"] for cell in self.by_cell.values()}
         self.times = Times(result for cell in self.by_cell.values() for result in cell)
         self._well = {result.key for cell in self.by_cell.values() for result in cell}
         self._failed = {result.key for result in failed if result.data_fingerprint == documents[result.dataset]}

@@ -69,8 +69,7 @@ def _setting(store: Store, setting: str) -> Section:
 def _over_bits(store: Store, table: Table, dataset: str) -> Chart:
     axis = Axis("bits", LENGTHS, [str(bits) for bits in LENGTHS], "log")
     found = [curve for row in table.rows if (curve := _curve(row, LENGTHS))]
-    floors = [r.metrics["random_floor"] for cell in store.by_cell.values() for r in cell if r.dataset == dataset]
-    svg = curves(f"bits-{table.name}", found, axis, PRECISION, floors[0] if floors else None)
+    svg = curves(f"bits-{table.name}", found, axis, PRECISION, store.floors.get(dataset))
     return Chart(f"bits-{table.name}", f"{TITLES[dataset]}: precision over bits", svg, table.command, BAND)
 
 
@@ -163,8 +162,8 @@ SETTING = {
 }
 ABLATION = (
     "What the weights of the pair loss and of the KL term do, over the paper's values and over our own scale; how much"
-    " of a linear encoder support vector machines should be; and what the closed-form gradient in ARM's place gives the"
-    " paper's systems."
+    " of a linear encoder support vector machines should be; the paper's weight of the classifier and ours; and what"
+    " the closed-form gradient in ARM's place gives the paper's systems."
 )
 ESTIMATORS = (
     "The same model without labels, trained with each gradient estimator for one epoch, two, four and so on; and how"
