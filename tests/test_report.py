@@ -38,7 +38,7 @@ TABLES = [
         "ablation-beta",
         "ablation-kl_weight",
         "ablation-svm_share",
-        "ablation-label_weight",
+        "ablation-alpha",
         "ablation-estimator",
         "variance",
         "words",
