@@ -121,8 +121,8 @@ class Objective:
         return total, terms
 
     def _pair_term(self, logits: Tensor, batch: Batch, generator: torch.Generator | None) -> Tensor | None:
-        if batch.signs is None or not self.weights.pair:
-            return None
+        if batch.signs is None or not batch.signs.numel() or not self.weights.pair:
+            return None  # a single document has no pair
         if batch.signs.ndim == 2:
             cost = self.pair_loss.balanced(logits, batch.signs)
         elif self.sample_pairs:
