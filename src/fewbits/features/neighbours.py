@@ -71,7 +71,7 @@ def _nearest_to_block(rows: Any, start: int, starts: range, k: int) -> NDArray[n
         database = queries if other == start else _dense(rows[other : other + starts.step])
         few = min(k, len(database))
         similarities, found = faiss.knn(queries, database, few, metric=faiss.METRIC_INNER_PRODUCT)
-        if len(starts) == 1:
+        if len(starts) == 1:  # nothing to merge, and the order among equals stays faiss's own
             return np.asarray(found)
         nearest.add_result(similarities, found + other)
     nearest.finalize()

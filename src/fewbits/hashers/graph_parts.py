@@ -10,6 +10,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 LARGE_SHARE = 0.01  # of all documents: a bit may tell such a part from the others
+TAKEN_OUT = 3  # times a trivial vector: its eigenvalue, now -2, is below all others, which are -1 or more
 NOISE = 1e-6  # of a vector's largest value: smooth vectors of one part are 0 on the others, but for rounding
 
 

@@ -15,12 +15,11 @@ from sklearn.utils import check_random_state
 from fewbits.checks import check_whole_number
 from fewbits.features.neighbours import nearest_by_cosine
 from fewbits.hashers.base import LinearHasher, sample_rows, with_small_indices
-from fewbits.hashers.graph_parts import trivial_vectors, without_noise
+from fewbits.hashers.graph_parts import TAKEN_OUT, trivial_vectors, without_noise
 
 BLOCK = 50_000  # pairs of documents that are multiplied at one time
 FEW = 500  # documents for which a dense solver is as fast
 TOLERANCE = 1e-6  # of the eigenvalues: the vectors are only cut at their medians
-TAKEN_OUT = 3  # times a known vector: its eigenvalue, now -2, is below all others, which are -1 or more
 
 
 class MissingEigenvectorsWarning(UserWarning):
