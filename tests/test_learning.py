@@ -23,11 +23,15 @@ from fewbits import BernoulliVAE, PairwiseHasher, precision_at_k
 from fewbits.errors import BrokenFolderError, DataError, MissingExtraError, ParameterError, TrainingError
 from fewbits.hashers.neural import ConstantBitsWarning, EmptyDocumentsWarning, NeuralHasher
 from fewbits.hashers.registry import read_hasher, write_hasher
+from fewbits.learning import optimizer
 from fewbits.learning.bags import Bags
-from fewbits.learning.batches import AllPairsBatches, RandomPairsBatches, Words
+from fewbits.learning.batches import AllPairsBatches, Batches, RandomPairsBatches, Words
 from fewbits.learning.divergence import bernoulli_kl
+from fewbits.learning.estimators import make_estimator
 from fewbits.learning.model import Model, Shape
+from fewbits.learning.objective import Objective, Weights
 from fewbits.learning.pairs import PairLoss, expected_distances
+from fewbits.learning.training import Loop, Training
 
 pytestmark = pytest.mark.filterwarnings("ignore::fewbits.hashers.neural.ConstantBitsWarning")
 QUICK: dict[str, Any] = {"n_bits": 16, "epochs": 12, "random_state": 0}
@@ -114,23 +118,31 @@ def test_where_few_documents_have_labels_some_of_them_join_every_batch() -> None
 
 
 @pytest.mark.parametrize("hidden", [(), (7,)])
-def test_the_encoders_gradient_is_the_plain_one_after_batches_of_few_and_of_many_words(hidden: tuple[int, ...]) -> None:
-    shape = Shape(n_bits=5, hidden=hidden)
-    model = Model(shape, torch.ones(100), None, torch.Generator().manual_seed(0))
-    for rows in (ROWS[:3], ROWS[3:5], ROWS[:200], ROWS[5:9], ROWS[:100], ROWS[20:22]):  # 100 words in all
-        bags = Bags.from_rows(rows)
-        logits = model.logits(bags)
-        model.clear_gradients()
-        torch.autograd.backward(logits.square().sum())
-        found = model.encoder.words.grad
-        assert found is not None
-        plain = torch.from_numpy(rows.toarray()) @ model.encoder.words + model.encoder.bias
-        for layer in model.encoder.layers:
-            plain = layer(torch.relu(plain))
-        [expected] = torch.autograd.grad(plain.square().sum(), model.encoder.words)
-        assert torch.allclose(found, expected, atol=1e-5)
-        with torch.no_grad():
-            model.logits(bags)  # looking at held-out documents between steps changes nothing
+def test_a_training_that_moves_the_rows_of_a_batchs_words_ends_as_one_that_moves_all(
+    hidden: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(optimizer, "LARGE_TABLE", 1)
+    ends = []
+    for clip in (None, 1e9):  # a gradient is there as a whole where it may have to be clipped
+        model = Model(Shape(n_bits=5, hidden=hidden), torch.ones(100), None, torch.Generator().manual_seed(0))
+        batches = Batches(ROWS, Words(ROWS), batch_size=3, seed=0)  # 100 words in all
+        objective = Objective(Weights(), make_estimator("straight-through"))
+        Training(model, objective, batches, Loop(2, batches.steps, 0.01, clip=clip)).run()
+        ends.append(model.encoder.words.detach())
+    assert (ends[0] - ends[1]).abs().max() < 1e-3 < 0.1 < (ends[0] - model_start(hidden)).abs().max()
+
+
+def model_start(hidden: tuple[int, ...]) -> torch.Tensor:
+    model = Model(Shape(n_bits=5, hidden=hidden), torch.ones(100), None, torch.Generator().manual_seed(0))
+    return model.encoder.words.detach()
+
+
+def test_an_encoder_that_keeps_its_gradient_apart_refuses_a_second_batch_in_one_step() -> None:
+    model = Model(Shape(n_bits=5), torch.ones(100), None)
+    model.encoder.keeps_gradient_apart = True
+    twice = model.logits(Bags.from_rows(ROWS[:3])).sum() + model.logits(Bags.from_rows(ROWS[3:5])).sum()
+    with pytest.raises(RuntimeError, match="sees one batch in a step"):
+        torch.autograd.backward(twice)
 
 
 def test_codes_without_labels_find_documents_of_the_same_topic() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
@@ -47,10 +48,20 @@ class Bags:
         return torch.nn.functional.embedding_bag(self.words, table, self.starts, mode="sum", per_sample_weights=weights)
 
     @cached_property
-    def by_word(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The transposed rows: where each word begins, its documents, and the places of its values."""
-        shape, device = self.source.shape, self.values.device
+    def by_word(self) -> ByWord:
+        """The transposed rows, on a CPU."""
         numbered = np.arange(self.source.nnz, dtype=np.int32)
+        shape = self.source.shape
         words = sparse.csr_array((numbered, self.source.indices, self.source.indptr), shape=shape).tocsc()
-        starts, documents, places = (torch.from_numpy(part) for part in (words.indptr, words.indices, words.data))
-        return starts.to(device, torch.int32), documents.to(device, torch.int32), places.to(device)
+        present = np.flatnonzero(np.diff(words.indptr))
+        starts = np.append(words.indptr[present], words.indptr[-1:])
+        return ByWord(present, starts, words.indices, words.data)
+
+
+class ByWord(NamedTuple):
+    """Sparse rows as the words they have and the documents of each."""
+
+    words: NDArray[np.int64]  # that any row has
+    starts: NDArray[np.int32]  # where each begins; one more for the end
+    documents: NDArray[np.int32]  # (nonzeros,)
+    places: NDArray[np.int32]  # (nonzeros,): of the values among those of the rows

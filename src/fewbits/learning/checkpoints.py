@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from fewbits.errors import BrokenFolderError, MissingFileError
 from fewbits.files import load_folder, read_arrays, read_json, save_folder, write_arrays, write_json
+from fewbits.learning.optimizer import Optimizer
 
 FORMAT = "fewbits checkpoint"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 def seed_of_checkpoint(folder: str | Path, drawn: int) -> int:
@@ -31,16 +32,13 @@ class Checkpoint:
         self.folder = Path(folder)
         self.training = training  # fingerprint of data and parameters: only the same training may go on from here
 
-    def save(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer, best: dict[str, Tensor], state: dict[str, Any]
-    ) -> None:
+    def save(self, model: nn.Module, optimizer: Optimizer, best: dict[str, Tensor], state: dict[str, Any]) -> None:
         """Replace the last state."""
 
         def write(folder: Path) -> None:
             arrays = {f"model.{name}": value for name, value in model.state_dict().items()}
             arrays |= {f"best.{name}": value for name, value in best.items()}
-            for number, moments in optimizer.state_dict()["state"].items():
-                arrays |= {f"optimizer.{number}.{name}": value for name, value in moments.items()}
+            arrays |= {f"optimizer.{name}": value for name, value in optimizer.state().items()}
             write_arrays(
                 folder / "state.safetensors", {name: value.numpy(force=True) for name, value in arrays.items()}
             )
@@ -48,9 +46,7 @@ class Checkpoint:
 
         save_folder(self.folder, FORMAT, FORMAT_VERSION, write)
 
-    def resume(
-        self, model: nn.Module, optimizer: torch.optim.Optimizer
-    ) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
+    def resume(self, model: nn.Module, optimizer: Optimizer) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
         """Restore the last state and return it with the best networks, or None where there is none."""
         try:
             state, arrays = load_folder(self.folder, FORMAT, FORMAT_VERSION, self._read)
@@ -62,11 +58,7 @@ class Checkpoint:
                 hint="Its data or parameters differ, or its random_state. Choose another folder, or delete this one.",
             )
         model.load_state_dict(_below(arrays, "model."))
-        moments: dict[int, dict[str, Tensor]] = {}
-        for name, value in _below(arrays, "optimizer.").items():
-            number, moment = name.split(".")
-            moments.setdefault(int(number), {})[moment] = value
-        optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
+        optimizer.restore(_below(arrays, "optimizer."))
         return state, _below(arrays, "best.")
 
     @staticmethod

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from fewbits.learning.bags import Bags
 
-CAN_MULTIPLY_SPARSE: bool = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]  # see add_gradient
+
+class GradientApart(NamedTuple):
+    """The first layer's gradient as what it is the product of: transposed rows and the gradient of their outputs."""
+
+    rows: Bags
+    values: Tensor  # (nonzeros,): in place of the rows' own
+    of_outputs: Tensor  # (documents, width)
 
 
 class Encoder(nn.Module):
@@ -38,7 +43,8 @@ class Encoder(nn.Module):
         # Rows have length 1, so Glorot's scale would leave the first layer's values near 0.01 and training would crawl.
         first = torch.randn(n_features, widths[0], generator=generator) * initial_scale
         self.words = nn.Parameter(first)  # (features, width)
-        self.gradient_is_old = True  # whether the next step's gradient replaces what is there
+        self.keeps_gradient_apart = False  # for an optimiser that moves the rows of a batch's words alone
+        self.gradient_apart: GradientApart | None = None
         self.bias = nn.Parameter(torch.zeros(widths[0]))
         self.layers = nn.ModuleList(_linear(before, after, generator) for before, after in pairwise(widths))
 
@@ -56,29 +62,9 @@ class Encoder(nn.Module):
         return x
 
     def _first_layer(self, rows: Bags, values: Tensor) -> Tensor:
-        if torch.is_grad_enabled() and CAN_MULTIPLY_SPARSE:
+        if self.keeps_gradient_apart and torch.is_grad_enabled():
             return _apply_words(self.words, rows, values, self)
         return rows.times(self.words, values)
-
-    def add_gradient(self, rows: Bags, values: Tensor, gradient: Tensor) -> None:
-        """Add a batch's part to the first layer's gradient, in the block of memory that is there.
-
-        A new block of words x width for each step would cost more time than all else that is done in it. On a CPU torch
-        multiplies CSR rows by MKL alone; without it the layer's own gradient serves.
-        """
-        starts, documents, places = rows.by_word
-        transposed = sparse_csr_tensor(starts, documents, values[places], (len(self.words), len(rows)))
-        if self.words.grad is None:
-            self.words.grad = torch.zeros_like(self.words)
-        torch.addmm(self.words.grad, transposed, gradient, beta=0 if self.gradient_is_old else 1, out=self.words.grad)
-        self.gradient_is_old = False
-
-
-def sparse_csr_tensor(starts: Tensor, columns: Tensor, values: Tensor, shape: tuple[int, int]) -> Tensor:
-    """A CSR tensor of what scipy has already checked; torch warns of them all as not yet final."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        return torch.sparse_csr_tensor(starts, columns, values, shape, check_invariants=False)
 
 
 def _apply_words(table: Tensor, rows: Bags, values: Tensor, encoder: Encoder) -> Tensor:
@@ -87,7 +73,8 @@ def _apply_words(table: Tensor, rows: Bags, values: Tensor, encoder: Encoder) ->
 
 
 class _WordsTimesTable(torch.autograd.Function):
-    """Sparse rows times the first layer's weights, whose gradient goes where the encoder keeps it."""
+    """Sparse rows times the first layer's weights, whose gradient is kept apart: a table of words x width would cost
+    more time to fill than all else that is done in a step."""
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, rows: Bags, values: Tensor, encoder: Encoder) -> Tensor:
@@ -96,7 +83,9 @@ class _WordsTimesTable(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, None, None]:
-        ctx.encoder.add_gradient(ctx.rows, ctx.values, gradient)
+        if ctx.encoder.gradient_apart is not None:
+            raise RuntimeError("an encoder that keeps its gradient apart sees one batch in a step")
+        ctx.encoder.gradient_apart = GradientApart(ctx.rows, ctx.values, gradient)
         return None, None, None, None
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor, nn
 
 from fewbits.learning.bags import Bags
-from fewbits.learning.encoder import CAN_MULTIPLY_SPARSE, Encoder
+from fewbits.learning.encoder import Encoder
 from fewbits.learning.readout import SoftmaxReadout
 
 
@@ -34,22 +33,10 @@ class Networks(nn.Module):
     decoder: SoftmaxReadout
     classifier: SoftmaxReadout | None
 
-    def clear_gradients(self) -> None:
-        """Forget the gradients of the last step; encoders write over theirs."""
-        for parameter in self._with_new_gradients:
-            parameter.grad = None
-        for encoder in self._encoders:
-            encoder.gradient_is_old = True
-
-    # Found once: a walk over all modules would take longer than what is done with them.
-    @cached_property
-    def _encoders(self) -> list[Encoder]:
+    @property
+    def encoders(self) -> list[Encoder]:
+        """All there are: some methods have more than one."""
         return [module for module in self.modules() if isinstance(module, Encoder)]
-
-    @cached_property
-    def _with_new_gradients(self) -> list[nn.Parameter]:
-        kept = {id(encoder.words) for encoder in self._encoders if CAN_MULTIPLY_SPARSE}
-        return [parameter for parameter in self.parameters() if id(parameter) not in kept]
 
 
 class Model(Networks):

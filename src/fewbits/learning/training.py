@@ -17,6 +17,7 @@ from fewbits.learning.checkpoints import Checkpoint
 from fewbits.learning.memory import freed_blocks_kept
 from fewbits.learning.model import Networks
 from fewbits.learning.objective import Batch
+from fewbits.learning.optimizer import Optimizer
 from fewbits.learning.schedules import learning_rate_schedule
 
 EpochRecord = dict[str, float]
@@ -86,7 +87,7 @@ class Training:
         self.loop = loop
         self.held_out = held_out
         self.checkpoint = checkpoint
-        self.optimizer = torch.optim.Adam(model.parameters(), lr=loop.learning_rate, fused=True)
+        self.optimizer = Optimizer(model, by_rows=self._device.type == "cpu" and loop.clip is None)
         self.schedule = learning_rate_schedule(loop.schedule)
         self.progress = Progress()
         self.best: dict[str, Tensor] = {}  # the networks of the best held-out loss
@@ -126,23 +127,23 @@ class Training:
             done = (epoch + step / steps) / self.loop.epochs
             for name, value in self._step(batch, done, generator).items():
                 sums[name] += value / steps
+        self.optimizer.finish()
         seconds = round(time.perf_counter() - start, 3)
         if not all(map(math.isfinite, sums.values())):
             terms = ", ".join(f"{name} {value:g}" for name, value in sums.items())
             hint = "Choose a smaller learning_rate, or set clip."
             raise TrainingError(f"the loss is no number in epoch {epoch + 1}", got=terms, hint=hint)
-        rate = self.optimizer.param_groups[0]["lr"]
+        rate = self.loop.learning_rate * self.schedule(done)
         return {"epoch": epoch + 1, "learning_rate": rate, **sums, **self.objective.end_epoch(), "seconds": seconds}
 
     def _step(self, batch: Batch, done: float, generator: torch.Generator) -> dict[str, float]:
-        for group in self.optimizer.param_groups:
-            group["lr"] = self.loop.learning_rate * self.schedule(done)
+        self.optimizer.prepare(batch.rows)
         loss, terms = self.objective(self.model, batch, done, generator)
-        self.model.clear_gradients()
+        self.optimizer.clear_gradients()
         torch.autograd.backward(loss)
         if self.loop.clip is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.loop.clip)
-        self.optimizer.step()
+        self.optimizer.step(self.loop.learning_rate * self.schedule(done))
         return terms
 
     def _judge(self, record: EpochRecord) -> None:
