@@ -27,6 +27,7 @@ from fewbits.learning import optimizer
 from fewbits.learning.bags import Bags
 from fewbits.learning.batches import AllPairsBatches, Batches, RandomPairsBatches, Words
 from fewbits.learning.divergence import bernoulli_kl
+from fewbits.learning.encoder import Encoder
 from fewbits.learning.estimators import make_estimator
 from fewbits.learning.model import Model, Shape
 from fewbits.learning.objective import Objective, Weights
@@ -505,3 +506,20 @@ def test_pairs_that_are_no_rows_are_refused(pairs: Any) -> None:
 def test_pairs_that_cannot_be_learnt_from_are_refused_with_the_reason(rows: Any, same: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         PairwiseHasher(**QUICK).fit_pairs(rows, [(0, 3), (0, 1)], same)
+
+
+@pytest.mark.parametrize("share", [0.0001, 0.2, 0.5, 0.9])
+def test_dropout_leaves_out_its_share_wherever_a_value_stands_and_keeps_the_mean(share: float) -> None:
+    rows = sparse.csr_array(np.ones((1, 40_000), dtype=np.float32))
+    encoder = Encoder(40_000, 1, word_dropout=share).train()
+    with torch.no_grad():
+        encoder.words.fill_(1.0)
+        generator = torch.Generator().manual_seed(0)
+        sums = torch.cat([encoder(Bags.from_rows(rows), generator) for _ in range(20)]) / 40_000
+        places = torch.zeros(4)  # values are drawn four at a time: each of the four has the same chance
+        for place in range(4):
+            encoder.words.copy_((torch.arange(40_000) % 4 == place)[:, None])
+            places[place] = encoder(Bags.from_rows(rows), generator) / 10_000
+    assert sums.mean() == pytest.approx(1, abs=0.02)
+    assert len(set(sums.flatten().tolist())) > 1
+    assert places.tolist() == pytest.approx([1] * 4, abs=5 * (share / (1 - share) / 10_000) ** 0.5)

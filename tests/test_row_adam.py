@@ -2,24 +2,41 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 from scipy import sparse
 
 from fewbits.learning.bags import Bags
-from fewbits.learning.row_adam import RowAdam
+from fewbits.learning.row_adam import ByWord, RowAdam
 
 WORDS, WIDTH = 40, 23
 RATES = [0.01 * (1 + np.cos(np.pi * step / 300)) for step in range(300)]
 
 
-def batches(seed: int) -> list[Bags]:
+class Some(NamedTuple):
+    """A batch, as it is and transposed."""
+
+    rows: Any
+    by_word: ByWord
+    values: torch.Tensor
+
+    @classmethod
+    def of(cls, rows: NDArray[np.float64]) -> Some:
+        sparse_rows = sparse.csr_array(rows.astype(np.float32))
+        bags = Bags.from_rows(sparse_rows)
+        return cls(sparse_rows.toarray(), ByWord.of(bags, rows.shape[1]), bags.values)
+
+
+def batches(seed: int) -> list[Some]:
     """Few words a batch, so that most rows wait, some of them for very long."""
     generator = np.random.default_rng(seed)
     often = 1 / np.arange(1, WORDS + 1) ** 1.5
     rows = [generator.random((5, WORDS)) * (generator.random((5, WORDS)) < often) for _ in RATES]
-    return [Bags.from_rows(sparse.csr_array(row.astype(np.float32))) for row in rows]
+    return [Some.of(row) for row in rows]
 
 
 def gradients(seed: int, orders: int = 4) -> list[torch.Tensor]:
@@ -32,9 +49,9 @@ def train(
     table: torch.Tensor, start: int = 0, optimizer: RowAdam | None = None, end: int = len(RATES), orders: int = 4
 ) -> RowAdam:
     optimizer = optimizer or RowAdam(table)
-    for rows, gradient, rate in list(zip(batches(1), gradients(2, orders), RATES, strict=True))[start:end]:
-        optimizer.bring_up_to_date(rows.by_word.words)
-        optimizer.step(rows, rows.values, gradient, rate)
+    for some, gradient, rate in list(zip(batches(1), gradients(2, orders), RATES, strict=True))[start:end]:
+        optimizer.bring_up_to_date(some.by_word.words)
+        optimizer.step(some.by_word, some.values, gradient, rate)
     optimizer.bring_up_to_date()
     return optimizer
 
@@ -47,9 +64,9 @@ def test_rows_that_wait_for_their_words_end_where_adam_moves_them(threads: int, 
     found = torch.randn(WORDS, WIDTH, generator=torch.Generator().manual_seed(0))
     expected = torch.nn.Parameter(found.double().clone())
     adam = torch.optim.Adam([expected])
-    for rows, gradient, rate in zip(batches(1), gradients(2, orders), RATES, strict=True):
+    for some, gradient, rate in zip(batches(1), gradients(2, orders), RATES, strict=True):
         adam.param_groups[0]["lr"] = rate
-        expected.grad = torch.from_numpy(rows.source.toarray().T).double() @ gradient.double()
+        expected.grad = torch.from_numpy(some.rows.T).double() @ gradient.double()
         adam.step()
     start = found.clone()
     train(found, orders=orders)
@@ -63,13 +80,13 @@ def test_a_row_is_up_to_date_whenever_a_batch_has_its_word() -> None:
     found = torch.zeros(WORDS, WIDTH)
     expected = torch.nn.Parameter(found.clone())
     adam, optimizer = torch.optim.Adam([expected]), RowAdam(found)
-    for rows, gradient, rate in zip(batches(3), gradients(4), RATES, strict=True):
-        words = rows.by_word.words
+    for some, gradient, rate in zip(batches(3), gradients(4), RATES, strict=True):
+        words = some.by_word.words
         optimizer.bring_up_to_date(words)
         assert torch.allclose(found[words], expected[words], atol=1e-3)
-        optimizer.step(rows, rows.values, gradient, rate)
+        optimizer.step(some.by_word, some.values, gradient, rate)
         adam.param_groups[0]["lr"] = rate
-        expected.grad = torch.from_numpy(rows.source.toarray().T) @ gradient
+        expected.grad = torch.from_numpy(some.rows.T) @ gradient
         adam.step()
 
 
@@ -84,13 +101,20 @@ def test_one_that_goes_on_from_a_state_ends_with_the_same_table_to_the_bit() -> 
     assert torch.equal(whole, cut)
 
 
-def test_values_of_words_that_were_left_out_count_in_place_of_the_batchs_own() -> None:
+def test_values_that_were_left_out_count_as_zero() -> None:
     dropped, without = torch.zeros(3, 2), torch.zeros(3, 2)
-    rows = sparse.csr_array(np.array([[1, 2, 0], [3, 0, 4]], dtype=np.float32))
-    left = sparse.csr_array(np.array([[1, 0, 0], [3, 0, 4]], dtype=np.float32))
     gradient = torch.tensor([[1.0, -1.0], [2.0, 0.5]])
-    some, others = Bags.from_rows(rows), Bags.from_rows(left)
-    RowAdam(dropped).step(some, torch.tensor([1.0, 0.0, 3.0, 4.0]), gradient, 0.1)
-    RowAdam(without).step(others, others.values, gradient, 0.1)
+    some, fewer = Some.of(np.array([[1, 2, 0], [3, 0, 4]])), Some.of(np.array([[1, 0, 0], [3, 0, 4]]))
+    RowAdam(dropped).step(some.by_word, torch.tensor([1.0, 0.0, 3.0, 4.0]), gradient, 0.1)
+    RowAdam(without).step(fewer.by_word, fewer.values, gradient, 0.1)
     assert torch.equal(dropped, without)
     assert dropped[0].abs().min() > 0
+
+
+def test_a_transposed_batch_has_all_words_of_the_rows_and_no_other() -> None:
+    rows = np.array([[0, 5, 0, 7], [6, 0, 0, 8], [0, 0, 0, 9]])
+    by_word, values = Some.of(rows).by_word, Some.of(rows).values.numpy()
+    assert by_word.words.tolist() == [0, 1, 3]
+    assert by_word.starts.tolist() == [0, 1, 2, 5]
+    assert by_word.documents.tolist() == [1, 0, 0, 1, 2]
+    assert values[by_word.places].tolist() == [6, 5, 7, 8, 9]

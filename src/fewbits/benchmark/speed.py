@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
@@ -24,7 +24,7 @@ BITS = 32
 BATCH = 100
 WARM_UP_STEPS = 10
 STEPS = 50
-ROUNDS = 5
+ROUNDS = 9
 HIDDEN = (500, 500)
 DROPOUT = 0.2
 LEARNING_RATE = 5e-4
@@ -35,14 +35,18 @@ MOST_EPOCHS = 20
 
 @dataclass(frozen=True)
 class TrainingSpeed:
-    """Documents a second of the paper's unsupervised model (ARM, two layers of 500), medians of some rounds."""
+    """Documents a second of the paper's unsupervised model (ARM, two layers of 500), in the fastest of some rounds.
+
+    Whatever else runs on a machine, and beside it on the same hardware, can only take time away.
+    """
 
     dataset: str
     documents: int
     words: int
     ours: float
     textbook: float
-    ratio: float  # median of the rounds' ratios
+    ratio: float  # of the two
+    median_ratio: float  # of the rounds' own ratios
 
 
 @dataclass(frozen=True)
@@ -72,9 +76,10 @@ def training_speed(dataset_name: str) -> TrainingSpeed:
         dataset=dataset_name,
         documents=features.shape[0],
         words=features.shape[1],
-        ours=round(statistics.median(ours), 1),
-        textbook=round(statistics.median(textbook), 1),
-        ratio=round(statistics.median(a / b for a, b in rounds), 3),
+        ours=round(max(ours), 1),
+        textbook=round(max(textbook), 1),
+        ratio=round(max(ours) / max(textbook), 3),
+        median_ratio=round(statistics.median(a / b for a, b in rounds), 3),
     )
 
 
@@ -127,29 +132,26 @@ def _rate(step: Callable[[Any], None], batches: list[Any]) -> float:
 def _our_rate(batches: list[Any]) -> float:
     """The training loop of :class:`fewbits.BernoulliVAE` with ARM-DVAE's settings; the first steps are not timed."""
     import torch
-    from scipy import sparse
 
-    from fewbits.learning.batches import Batches, Words
+    from fewbits.learning.bags import Bags
     from fewbits.learning.estimators import make_estimator
     from fewbits.learning.model import Model, Shape
-    from fewbits.learning.objective import Objective, Weights
+    from fewbits.learning.objective import Batch, Objective, Weights
     from fewbits.learning.training import Loop, Training
 
-    rows = sparse.csr_array(sparse.vstack(batches))
-    mean = torch.from_numpy(np.asarray(rows.mean(axis=0), dtype=np.float32).ravel())
+    mean = np.mean([batch.mean(axis=0) for batch in batches], axis=0, dtype=np.float32)
     marks: list[float] = []
 
-    class Timed(Batches):
-        def __call__(self, epoch: int) -> Any:
-            for number, batch in enumerate(super().__call__(epoch)):
-                if number == WARM_UP_STEPS:
-                    marks.append(time.perf_counter())
-                yield batch
+    def timed(epoch: int) -> Iterator[Batch]:
+        for number, rows in enumerate(batches):
+            if number == WARM_UP_STEPS:
+                marks.append(time.perf_counter())
+            bags = Bags.from_rows(rows)
+            yield Batch(bags, bags)
 
-    timed = Timed(rows, Words(rows), batch_size=BATCH, seed=0)
-    model = Model(Shape(BITS, HIDDEN, DROPOUT), mean, None, torch.Generator().manual_seed(0))
+    model = Model(Shape(BITS, HIDDEN, DROPOUT), torch.from_numpy(mean), None, torch.Generator().manual_seed(0))
     objective = Objective(Weights(kl=(KL_WEIGHT, KL_WEIGHT)), make_estimator("arm"))
-    Training(model, objective, timed, Loop(1, timed.steps, LEARNING_RATE)).run()
+    Training(model, objective, timed, Loop(1, len(batches), LEARNING_RATE)).run()
     return STEPS * BATCH / (time.perf_counter() - marks[0])
 
 
@@ -206,7 +208,9 @@ def render_speed(folder: Path) -> str:
     trainings = [TrainingSpeed(**read_json(path)) for path in sorted(Path(folder).glob("training-*.json"))]
     qualities = [TimeToQuality(**read_json(path)) for path in sorted(Path(folder).glob("quality-*.json"))]
     rates = [
-        [s.dataset, f"{s.documents:,}", f"{s.words:,}", f"{s.ours:,.0f}", f"{s.textbook:,.0f}", f"{s.ratio:.1f}"]
+        [s.dataset]
+        + [f"{count:,.0f}" for count in (s.documents, s.words, s.ours, s.textbook)]
+        + [f"{ratio:.1f}" for ratio in (s.ratio, s.median_ratio)]
         for s in trainings
     ]
     times = [
@@ -223,7 +227,7 @@ def render_speed(folder: Path) -> str:
     return "\n".join(
         [
             INTRODUCTION,
-            markdown(["data set", "documents", "words", "fewbits", "textbook", "times faster"], rates),
+            markdown(["data set", "documents", "words", "fewbits", "textbook", "times faster", "in the median"], rates),
             QUALITY,
             markdown(["data set", "wanted", "reached", "epochs", "seconds", "with the tries before"], times),
         ]
@@ -238,7 +242,9 @@ Rendered by `fewbits bench report` from what `fewbits bench speed --save` measur
 Documents a second in training the paper's unsupervised model (two layers of 500, ARM gradient; without noise on the
 code), with {BITS} bits and batches of {BATCH}, from sparse rows to changed weights. *textbook*: the same model in plain
 PyTorch with dense rows, `log_softmax` and `torch.optim.Adam` as it comes. Both run in turn in processes of their own
-with all cores; medians of {ROUNDS} rounds of {STEPS} steps after {WARM_UP_STEPS} to warm up.
+with all cores, {ROUNDS} rounds of {STEPS} steps after {WARM_UP_STEPS} to warm up. The figures are those of each one's
+fastest round, because whatever else a machine does takes time away from whoever is running; *in the median*: the median
+of the rounds' own ratios, on the machine as it was.
 """
 QUALITY = f"""\
 Seconds until codes of {BITS} bits learnt with labels reach a precision at 100 on the validation part: the shortest

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from scipy import sparse
 from torch import Tensor
 
 
@@ -22,7 +19,6 @@ class Bags:
     starts: Tensor  # (documents,), int64
     rows: Tensor  # (nonzeros,), int64: the document of each word
     totals: Tensor  # (documents,): sum of values, N in the reconstruction loss
-    source: Any  # the CSR rows themselves
 
     @classmethod
     def from_rows(cls, rows: Any, device: torch.device | None = None) -> Bags:
@@ -36,7 +32,6 @@ class Bags:
             starts=torch.from_numpy(rows.indptr[:-1].astype(np.int64)).to(device),
             rows=row_of,
             totals=torch.zeros(len(lengths), device=device).index_add_(0, row_of, values),
-            source=rows,
         )
 
     def __len__(self) -> int:
@@ -46,22 +41,3 @@ class Bags:
         """Product with a dense table (words, columns): (documents, columns)."""
         weights = self.values if values is None else values
         return torch.nn.functional.embedding_bag(self.words, table, self.starts, mode="sum", per_sample_weights=weights)
-
-    @cached_property
-    def by_word(self) -> ByWord:
-        """The transposed rows, on a CPU."""
-        numbered = np.arange(self.source.nnz, dtype=np.int32)
-        shape = self.source.shape
-        words = sparse.csr_array((numbered, self.source.indices, self.source.indptr), shape=shape).tocsc()
-        present = np.flatnonzero(np.diff(words.indptr))
-        starts = np.append(words.indptr[present], words.indptr[-1:])
-        return ByWord(present, starts, words.indices, words.data)
-
-
-class ByWord(NamedTuple):
-    """Sparse rows as the words they have and the documents of each."""
-
-    words: NDArray[np.int64]  # that any row has
-    starts: NDArray[np.int32]  # where each begins; one more for the end
-    documents: NDArray[np.int32]  # (nonzeros,)
-    places: NDArray[np.int32]  # (nonzeros,): of the values among those of the rows

@@ -13,10 +13,9 @@ from fewbits.learning.bags import Bags
 
 
 class GradientApart(NamedTuple):
-    """The first layer's gradient as what it is the product of: transposed rows and the gradient of their outputs."""
+    """The first layer's gradient as what it is the product of: transposed rows, and the gradient of their outputs."""
 
-    rows: Bags
-    values: Tensor  # (nonzeros,): in place of the rows' own
+    values: Tensor  # (nonzeros,): of the rows, some left out
     of_outputs: Tensor  # (documents, width)
 
 
@@ -78,14 +77,14 @@ class _WordsTimesTable(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, rows: Bags, values: Tensor, encoder: Encoder) -> Tensor:
-        ctx.rows, ctx.values, ctx.encoder = rows, values, encoder
+        ctx.values, ctx.encoder = values, encoder
         return rows.times(table, values)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, None, None]:
         if ctx.encoder.gradient_apart is not None:
             raise RuntimeError("an encoder that keeps its gradient apart sees one batch in a step")
-        ctx.encoder.gradient_apart = GradientApart(ctx.rows, ctx.values, gradient)
+        ctx.encoder.gradient_apart = GradientApart(ctx.values, gradient)
         return None, None, None, None
 
 
@@ -99,5 +98,8 @@ def _linear(before: int, after: int, generator: torch.Generator | None) -> nn.Li
 
 
 def _drop(values: Tensor, share: float, generator: torch.Generator | None) -> Tensor:
-    kept = torch.rand(values.shape, generator=generator, device=values.device).ge_(share)
-    return values * kept.mul_(1 / (1 - share))
+    # 16 bits decide; drawn four at a time, as whole numbers of all 64 bits, they take a fifth of the time
+    draws = torch.empty(-(-values.numel() // 4), dtype=torch.int64, device=values.device)
+    draws.random_(-(2**63), None, generator=generator)
+    kept = draws.view(torch.int16)[: values.numel()].view(values.shape) >= round(share * 2**16) - 2**15
+    return values * (kept * (1 / (1 - share)))

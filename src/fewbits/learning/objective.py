@@ -48,23 +48,25 @@ class WeightedSum:
         """Weighted sum of the losses."""
         values = [weight * loss(codes) for weight, loss in self.parts]
         self.values = [value.detach() for value in values]
-        return torch.stack(values).sum(dim=0)
+        return _sum(values)
 
     def of_both(self, codes: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
         """Weighted sums of the losses of two codes; only those of the first have a gradient."""
         evaluated = [(weight, *loss.of_both(codes, others)) for weight, loss in self.parts]
         values = [weight * value for weight, value, _ in evaluated]
         self.values = [value.detach() for value in values]
-        behind = torch.stack([weight * value for weight, _, value in evaluated]).sum(dim=0)
-        return torch.stack(values).sum(dim=0), behind
+        return _sum(values), _sum([weight * value for weight, _, value in evaluated])
 
     def with_flips(self, codes: Tensor) -> tuple[Tensor, Tensor]:
         """Weighted sum of the losses, and of their changes for each flipped bit."""
         evaluated = [(weight, *loss.with_flips(codes)) for weight, loss in self.parts]
         values = [weight * value for weight, value, _ in evaluated]
         self.values = [value.detach() for value in values]
-        flips = torch.stack([weight * change for weight, _, change in evaluated]).sum(dim=0)
-        return torch.stack(values).sum(dim=0), flips
+        return _sum(values), _sum([weight * change for weight, _, change in evaluated])
+
+
+def _sum(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.stack(parts).sum(dim=0)
 
 
 class Objective:

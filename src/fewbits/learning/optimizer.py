@@ -12,7 +12,7 @@ from fewbits.learning.encoder import Encoder
 from fewbits.learning.model import Networks
 
 if TYPE_CHECKING:
-    from fewbits.learning.row_adam import RowAdam
+    from fewbits.learning.row_adam import ByWord, RowAdam
 
 
 LARGE_TABLE = 2_000_000  # values; to move all of a smaller one takes no longer than to look for the rows
@@ -29,6 +29,7 @@ class Optimizer:
         self.networks = networks
         large = [encoder for encoder in networks.encoders if by_rows and encoder.words.numel() >= LARGE_TABLE]
         self.tables: list[tuple[Encoder, RowAdam]] = []
+        self.batch: ByWord  # that the next step is for
         if large:
             from fewbits.learning.row_adam import RowAdam  # compiles its work, which takes a second or two
 
@@ -41,8 +42,12 @@ class Optimizer:
 
     def prepare(self, rows: Bags) -> None:
         """Get ready for a step with these rows."""
+        if self.tables:
+            from fewbits.learning.row_adam import ByWord
+
+            self.batch = ByWord.of(rows, len(self.tables[0][1].table))
         for _, table in self.tables:
-            table.bring_up_to_date(rows.by_word.words)
+            table.bring_up_to_date(self.batch.words)
 
     def clear_gradients(self) -> None:
         """Forget the gradients of the last step."""
@@ -58,7 +63,7 @@ class Optimizer:
         self.adam.step()
         for encoder, table in self.tables:
             if encoder.gradient_apart is not None:
-                table.step(*encoder.gradient_apart, rate)
+                table.step(self.batch, *encoder.gradient_apart, rate)
 
     def finish(self) -> None:
         """Bring all that was put off up to date: from now on the networks may be looked at."""

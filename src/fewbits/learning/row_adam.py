@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -29,6 +29,20 @@ LEAST_DIVISOR = 1e-8
 # the way in m / sqrt(v), the sum of the divisors weighed by it, what is left of m and of v
 NOTHING_YET = np.array([[0.0], [0.0], [1.0], [1.0]])
 Values = NDArray[np.float32]
+
+
+class ByWord(NamedTuple):
+    """A batch as the words it has and the documents of each."""
+
+    words: NDArray[np.int64]
+    starts: NDArray[np.int64]  # where each begins; one more for the end
+    documents: NDArray[np.int64]  # (nonzeros,)
+    places: NDArray[np.int64]  # (nonzeros,): of the values among those of the batch
+
+    @classmethod
+    def of(cls, rows: Bags, n_words: int) -> ByWord:
+        """Transpose the rows of a batch."""
+        return cls(*_compile(_transpose, in_parallel=False)(rows.words.numpy(), rows.rows.numpy(), n_words))
 
 
 class RowAdam:
@@ -53,13 +67,12 @@ class RowAdam:
         if rows is None:
             self._forget_moments()
 
-    def step(self, rows: Bags, values: Tensor, gradient: Tensor, rate: float) -> None:
+    def step(self, batch: ByWord, values: Tensor, gradient: Tensor, rate: float) -> None:
         """One step; the table's gradient is the product of the batch's transposed rows and ``gradient``.
 
-        The rows of the batch's words are up to date. ``values`` stand in place of the batch's own.
+        The rows of the batch's words are up to date. ``values`` are those of the batch's own rows.
         """
         self.steps += 1
-        by_word = rows.by_word
         corrected = math.sqrt(1 - SQUARE**self.steps)
         step = rate / (1 - MEAN**self.steps)
         way, divisors, left_of_means, left_of_squares = self._since
@@ -69,12 +82,11 @@ class RowAdam:
         way += far
         divisors += far * LEAST_DIVISOR * corrected / np.sqrt(left_of_squares)
         self._since = np.hstack([self._since, NOTHING_YET])
-        self._moment[by_word.words] = self._since.shape[1] - 1
-        values_by_word, of_outputs = values.numpy()[by_word.places], np.ascontiguousarray(gradient.numpy())
-        batch = (by_word.words, by_word.starts, by_word.documents, values_by_word, of_outputs)
+        self._moment[batch.words] = self._since.shape[1] - 1
+        product = (values.numpy(), np.ascontiguousarray(gradient.numpy()))
         state = (self.table, self.means, self.squares)
         factors = (np.float32(step), np.float32(1 / corrected), np.float32(LEAST_DIVISOR))
-        compiled(_step)(*batch, *state, *factors)
+        compiled(_step)(*batch, *product, *state, *factors)
 
     def state(self) -> dict[str, Tensor]:
         """All that is needed to go on; rows have to be up to date."""
@@ -88,7 +100,7 @@ class RowAdam:
         self._forget_moments()
 
 
-def compiled(work: Callable[..., None]) -> Callable[..., None]:
+def compiled(work: Callable[..., Any]) -> Callable[..., Any]:
     """The work on rows for as many threads as torch has; rows are independent of each other, so it is all the same."""
     threads = min(torch.get_num_threads(), config.NUMBA_NUM_THREADS)  # type: ignore[attr-defined]
     if threads > 1:
@@ -97,9 +109,25 @@ def compiled(work: Callable[..., None]) -> Callable[..., None]:
 
 
 @lru_cache
-def _compile(work: Callable[..., None], in_parallel: bool) -> Callable[..., None]:
+def _compile(work: Callable[..., Any], in_parallel: bool) -> Callable[..., Any]:
     # with one thread prange is range: threads that only wait would take the time of whoever works beside
     return njit(work, parallel=in_parallel, error_model="numpy", fastmath={"contract"})
+
+
+def _transpose(words: Any, documents: Any, n_words: int) -> Any:
+    counts = np.zeros(n_words, dtype=np.int64)
+    for word in words:
+        counts[word] += 1
+    present = np.flatnonzero(counts)
+    starts = np.zeros(len(present) + 1, dtype=np.int64)
+    for number, word in enumerate(present):
+        starts[number + 1] = starts[number] + counts[word]
+        counts[word] = starts[number]  # from now on the place for the word's next document
+    of_words, places = np.empty_like(documents), np.empty_like(words)
+    for place, word in enumerate(words):
+        of_words[counts[word]], places[counts[word]] = documents[place], place
+        counts[word] += 1
+    return present, starts, of_words, places
 
 
 def _catch_up(rows: Any, table: Any, means: Any, squares: Any, moment: Any, since: Any) -> None:
@@ -123,6 +151,7 @@ def _step(
     words: Any,
     starts: Any,
     documents: Any,
+    places: Any,
     values: Any,
     gradient: Any,
     table: Any,
@@ -137,7 +166,7 @@ def _step(
     for place in prange(len(words)):
         g = np.zeros(table.shape[1], dtype=np.float32)
         for entry in range(starts[place], starts[place + 1]):
-            value, of_document = values[entry], gradient[documents[entry]]
+            value, of_document = values[places[entry]], gradient[documents[entry]]
             for k in range(len(g)):
                 g[k] += value * of_document[k]
         p, m, v = table[words[place]], means[words[place]], squares[words[place]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -31,7 +31,20 @@ class GradientEstimator(ABC):
 
 def attach(values: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:
     """Give losses the gradient (documents, bits) with respect to the logits, leaving their values as they are."""
-    return values + (gradient.detach() * (logits - logits.detach())).sum(dim=1)
+    apply: Callable[[Tensor, Tensor, Tensor], Tensor] = _Attached.apply
+    return apply(values, logits, gradient)
+
+
+class _Attached(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:
+        ctx.save_for_backward(gradient)
+        return values.clone()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        [gradient] = ctx.saved_tensors
+        return grad, grad[:, None] * gradient, None
 
 
 def antithetic_codes(logits: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
