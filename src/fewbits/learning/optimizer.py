@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
+from torch.optim.adam import adam
 
 from fewbits.learning.bags import Bags
 from fewbits.learning.encoder import Encoder
@@ -15,6 +16,14 @@ if TYPE_CHECKING:
     from fewbits.learning.row_adam import ByWord, RowAdam
 
 
+USUAL: dict[str, Any] = {
+    "beta1": 0.9,
+    "beta2": 0.999,
+    "eps": 1e-8,
+    "weight_decay": 0.0,
+    "amsgrad": False,
+    "maximize": False,
+}
 LARGE_TABLE = 2_000_000  # values; to move all of a smaller one takes no longer than to look for the rows
 
 
@@ -38,7 +47,11 @@ class Optimizer:
             encoder.keeps_gradient_apart = True
         apart = {id(encoder.words) for encoder, _ in self.tables}
         self.parameters = [parameter for parameter in networks.parameters() if id(parameter) not in apart]
-        self.adam = torch.optim.Adam(self.parameters, fused=True)
+        # Adam's moments and steps; its function is called directly, because an optimiser of torch's takes longer to get
+        # to it than it takes itself.
+        self.means = [torch.zeros_like(parameter) for parameter in self.parameters]
+        self.squares = [torch.zeros_like(parameter) for parameter in self.parameters]
+        self.steps = [torch.zeros((), device=parameter.device) for parameter in self.parameters]
 
     def prepare(self, rows: Bags) -> None:
         """Get ready for a step with these rows."""
@@ -56,11 +69,13 @@ class Optimizer:
         for encoder, _ in self.tables:
             encoder.gradient_apart = None
 
+    @torch.no_grad()
     def step(self, rate: float) -> None:
         """Change the networks by the gradients that there are."""
-        for group in self.adam.param_groups:
-            group["lr"] = rate
-        self.adam.step()
+        moments = zip(self.parameters, self.means, self.squares, self.steps, strict=True)
+        changed = [(part[0], part[0].grad, *part[1:]) for part in moments if part[0].grad is not None]
+        parameters, gradients, means, squares, steps = map(list, zip(*changed, strict=True))
+        adam(parameters, gradients, means, squares, [], steps, lr=rate, fused=True, **USUAL)
         for encoder, table in self.tables:
             if encoder.gradient_apart is not None:
                 table.step(self.batch, *encoder.gradient_apart, rate)
@@ -72,19 +87,17 @@ class Optimizer:
 
     def state(self) -> dict[str, Tensor]:
         """All that is needed to go on, when nothing is put off."""
-        moments = self.adam.state_dict()["state"]
-        found = {f"{number}.{name}": value for number, part in moments.items() for name, value in part.items()}
+        found: dict[str, Tensor] = {}
+        for number, (mean, square, step) in enumerate(zip(self.means, self.squares, self.steps, strict=True)):
+            found |= {f"{number}.mean": mean, f"{number}.square": square, f"{number}.step": step}
         for number, (_, table) in enumerate(self.tables):
             found |= {f"table-{number}.{name}": value for name, value in table.state().items()}
         return found
 
     def restore(self, state: dict[str, Tensor]) -> None:
         """Go on from a state; the networks have been restored."""
-        parts: dict[str, dict[str, Tensor]] = {}
-        for name, value in state.items():
-            part, moment = name.split(".")
-            parts.setdefault(part, {})[moment] = value
+        for number, moments in enumerate(zip(self.means, self.squares, self.steps, strict=True)):
+            for name, value in zip(("mean", "square", "step"), moments, strict=True):
+                value.copy_(state[f"{number}.{name}"].reshape(value.shape))  # a number may come back as a list of one
         for number, (_, table) in enumerate(self.tables):
-            table.restore(parts.pop(f"table-{number}"))
-        moments = {int(number): part for number, part in parts.items()}
-        self.adam.load_state_dict({**self.adam.state_dict(), "state": moments})
+            table.restore({name: state[f"table-{number}.{name}"] for name in table.state()})
