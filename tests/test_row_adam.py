@@ -101,12 +101,36 @@ def test_one_that_goes_on_from_a_state_ends_with_the_same_table_to_the_bit() -> 
     assert torch.equal(whole, cut)
 
 
+def test_rows_that_were_brought_up_to_date_and_got_no_step_lose_nothing() -> None:
+    found, expected = torch.zeros(WORDS, WIDTH), torch.zeros(WORDS, WIDTH)
+    looked_at, optimizer = RowAdam(found), RowAdam(expected)
+    for some, gradient, other in zip(batches(1), gradients(2), batches(5), strict=True):
+        looked_at.bring_up_to_date(other.by_word.words)
+        for each in (looked_at, optimizer):
+            each.bring_up_to_date(some.by_word.words)
+            each.step(some.by_word, some.values, gradient, 0.01)
+    looked_at.bring_up_to_date()
+    optimizer.bring_up_to_date()
+    assert expected.abs().max() > 0.5
+    assert torch.allclose(found, expected, atol=1e-4)
+
+
+def test_a_step_for_rows_that_are_not_up_to_date_is_refused() -> None:
+    one, other = Some.of(np.array([[1, 0]])), Some.of(np.array([[0, 1]]))
+    optimizer = RowAdam(torch.zeros(2, 3))
+    optimizer.bring_up_to_date(one.by_word.words)
+    with pytest.raises(RuntimeError, match="the rows that were brought up to date last"):
+        optimizer.step(other.by_word, other.values, torch.ones(1, 3), 0.1)
+
+
 def test_values_that_were_left_out_count_as_zero() -> None:
     dropped, without = torch.zeros(3, 2), torch.zeros(3, 2)
     gradient = torch.tensor([[1.0, -1.0], [2.0, 0.5]])
     some, fewer = Some.of(np.array([[1, 2, 0], [3, 0, 4]])), Some.of(np.array([[1, 0, 0], [3, 0, 4]]))
-    RowAdam(dropped).step(some.by_word, torch.tensor([1.0, 0.0, 3.0, 4.0]), gradient, 0.1)
-    RowAdam(without).step(fewer.by_word, fewer.values, gradient, 0.1)
+    for table, batch, values in ((dropped, some, torch.tensor([1.0, 0.0, 3.0, 4.0])), (without, fewer, fewer.values)):
+        optimizer = RowAdam(table)
+        optimizer.bring_up_to_date(batch.by_word.words)
+        optimizer.step(batch.by_word, values, gradient, 0.1)
     assert torch.equal(dropped, without)
     assert dropped[0].abs().min() > 0
 
