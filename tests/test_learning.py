@@ -64,6 +64,12 @@ def test_the_divergence_is_that_of_torch_distributions(prior: float) -> None:
     assert torch.allclose(bernoulli_kl(logits, torch.tensor(prior)), expected, atol=1e-5)
 
 
+def test_the_divergences_gradient_is_that_of_small_steps() -> None:
+    logits = torch.randn(4, 6, dtype=torch.float64, requires_grad=True, generator=torch.Generator().manual_seed(0))
+    prior = torch.tensor([0.1, 0.3, 0.5, 0.5, 0.8, 0.9], dtype=torch.float64)
+    assert torch.autograd.gradcheck(lambda psi: bernoulli_kl(psi, prior), (logits,))
+
+
 def test_the_expected_distance_is_the_mean_over_codes_that_are_drawn() -> None:
     generator = torch.Generator().manual_seed(0)
     left, right = torch.rand(3, 8, generator=generator), torch.rand(4, 8, generator=generator)
@@ -413,8 +419,11 @@ def test_without_torch_a_saved_hasher_gives_the_same_codes(
     assert np.array_equal(encode_without_torch(tmp_path, NEW_ROWS), hasher.transform(NEW_ROWS))
 
 
-def test_learning_without_torch_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)
+@pytest.mark.parametrize("package", ["torch", "numba"])
+def test_learning_without_what_it_needs_names_the_install_command(
+    package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
     for hasher in (BernoulliVAE(), PairwiseHasher()):
         with pytest.raises(MissingExtraError, match=r"pip install 'fewbits\[train\]'"):
             hasher.fit(ROWS, CLASSES)

@@ -8,6 +8,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -309,9 +310,12 @@ def usual_neighbours(X: Any) -> int:
 
 
 def need_torch() -> None:
-    """Say how to install torch where it is not; only learning needs it."""
+    """Say how to install torch, and numba beside it, where they are not; only learning needs them."""
     try:
         import torch  # noqa: F401
+
+        if find_spec("numba") is None:  # itself imported only for large networks: it takes half a second
+            raise ImportError("numba")
     except ImportError as error:
         raise MissingExtraError("learning with this method", extra="train", otherwise="choose method itq") from error
 
