@@ -35,7 +35,6 @@ class Optimizer:
     """
 
     def __init__(self, networks: Networks, *, by_rows: bool) -> None:
-        self.networks = networks
         large = [encoder for encoder in networks.encoders if by_rows and encoder.words.numel() >= LARGE_TABLE]
         self.tables: list[tuple[Encoder, RowAdam]] = []
         self.batch: ByWord  # that the next step is for
