@@ -532,3 +532,21 @@ def test_dropout_leaves_out_its_share_wherever_a_value_stands_and_keeps_the_mean
     assert sums.mean() == pytest.approx(1, abs=0.02)
     assert len(set(sums.flatten().tolist())) > 1
     assert places.tolist() == pytest.approx([1] * 4, abs=5 * (share / (1 - share) / 10_000) ** 0.5)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_pairs_of_a_small_corpus_tell_its_topics_apart_whatever_the_seed(seed: int) -> None:
+    """From their full weight at the start, pairs made all documents alike for one seed in four."""
+    generator = np.random.default_rng(1)
+    noise = np.zeros((240, 16), dtype=np.float32)
+    own = np.zeros((240, 30), dtype=np.float32)
+    for row in range(240):
+        noise[row, generator.choice(16, 6, replace=False)] = 1
+        own[row, row % 3 * 10 + generator.choice(10, 6, replace=False)] = 1
+    rows = sparse.csr_array(np.hstack([own, noise]) / np.float32(12**0.5))
+    classes = np.arange(240) % 3
+    pairs = generator.integers(0, 240, (300, 2))
+    pairs[::2, 1] += pairs[::2, 0] % 3 - pairs[::2, 1] % 3  # half of them from one topic
+    hasher = PairwiseHasher(16, random_state=seed).fit_pairs(rows, pairs, classes[pairs[:, 0]] == classes[pairs[:, 1]])
+    codes = hasher.transform(rows)
+    assert precision_at_k(codes, classes, codes, classes, k=50) > 0.95

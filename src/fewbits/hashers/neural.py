@@ -259,8 +259,8 @@ class NeuralHasher(Hasher):
         constant = int((np.abs(self.bit_balance_ - 0.5) > 0.5 - CONSTANT_SHARE).sum())
         if constant and X.shape[0] * CONSTANT_SHARE >= 1:
             warnings.warn(
-                f"{constant} of {self.n_bits} bits are the same for nearly all training documents; a smaller kl_weight"
-                " or learning_rate, or fewer bits, may help.",
+                f"{constant} of {len(self.bit_balance_)} bits are the same for nearly all training documents;"
+                " a smaller kl_weight or learning_rate, or fewer bits, may help.",
                 ConstantBitsWarning,
                 stacklevel=3,
             )

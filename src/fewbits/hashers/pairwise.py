@@ -57,7 +57,7 @@ class PairwiseHasher(NeuralHasher):
         Weight alpha of the classifier on the code, or its values at the start and at the end of training. A document
         with several labels has its target spread evenly over them.
     pair_weight : float, default=0.1
-        Weight beta of the pair loss.
+        Weight beta of the pair loss; where pairs are all that is told (``fit_pairs``), it rises to it from 0.
     margin : float or None, default=0.5
         Share of the bits beyond which pairs of different labels need not go further apart; None for no end.
     pairs : {"balanced", "random"}, default="balanced"
@@ -214,7 +214,9 @@ class PairwiseHasher(NeuralHasher):
             words = Words(known, neighbours, self.neighbour_weight)
             batches = GivenPairsBatches(known, words, marked, together, **options)
             judged = Batches(looked_at, Words(looked_at), **options) if len(held_out) else None
-            objective = self._objective(all_labelled=False, n_bits=n_bits)
+            # From the start, pairs alone would make all documents alike: at first all are far enough apart, and only
+            # those that belong together count. So the words spread the codes before pairs come to their full weight.
+            objective = self._objective(all_labelled=False, n_bits=n_bits, pair_start=0.0)
             told = (marked, together)
             self._train(known, batches, objective, n_bits, seed, held_out=judged, marked=told, name=name)
 
@@ -248,7 +250,7 @@ class PairwiseHasher(NeuralHasher):
         as_prior(self.prior, self.n_bits, self.n_bits)
         return self._check_rows(X)
 
-    def _objective(self, all_labelled: bool, n_bits: int) -> Objective:
+    def _objective(self, all_labelled: bool, n_bits: int, pair_start: float | None = None) -> Objective:
         from fewbits.learning.estimators import make_estimator
         from fewbits.learning.objective import Objective, Weights
         from fewbits.learning.pairs import PairLoss
@@ -259,7 +261,7 @@ class PairwiseHasher(NeuralHasher):
             kl=as_range(self.kl_weight),
             prior=as_prior(self.prior, self.n_bits, n_bits),
             label=as_range(self.label_weight),
-            pair=self.pair_weight,
+            pair=(self.pair_weight if pair_start is None else pair_start, self.pair_weight),
         )
         sampled = self.pair_distance == "sampled"
         return Objective(weights, make_estimator(self.estimator), PairLoss(self.margin), sample_pairs=sampled)

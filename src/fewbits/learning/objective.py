@@ -34,7 +34,7 @@ class Weights:
     kl: tuple[float, float] = (0.1, 0.1)  # lambda
     prior: float | tuple[float, ...] = 0.5  # gamma
     label: tuple[float, float] = (0.0, 0.0)  # alpha
-    pair: float = 0.0  # beta
+    pair: tuple[float, float] = (0.0, 0.0)  # beta
 
 
 class WeightedSum:
@@ -112,7 +112,7 @@ class Objective:
         prior = torch.tensor(self.weights.prior, device=logits.device)
         for name, term in (
             ("kl", ramp(*self.weights.kl, done) * bernoulli_kl(logits, prior).mean()),
-            ("pair", self._pair_term(logits, batch, generator)),
+            ("pair", self._pair_term(logits, batch, ramp(*self.weights.pair, done), generator)),
         ):
             if term is not None:
                 total = total + term
@@ -122,8 +122,10 @@ class Objective:
         self._shares.append(p.mean(dim=0))
         return total, terms
 
-    def _pair_term(self, logits: Tensor, batch: Batch, generator: torch.Generator | None) -> Tensor | None:
-        if batch.signs is None or not batch.signs.numel() or not self.weights.pair:
+    def _pair_term(
+        self, logits: Tensor, batch: Batch, weight: float, generator: torch.Generator | None
+    ) -> Tensor | None:
+        if batch.signs is None or not batch.signs.numel() or not weight:
             return None  # a single document has no pair
         if batch.signs.ndim == 2:
             cost = self.pair_loss.balanced(logits, batch.signs)
@@ -131,4 +133,4 @@ class Objective:
             cost = self.pair_loss.sampled(logits, batch.signs, self.estimator, generator)
         else:
             cost = self.pair_loss.expected(logits, batch.signs)
-        return self.weights.pair * cost
+        return weight * cost
