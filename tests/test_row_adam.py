@@ -115,14 +115,6 @@ def test_rows_that_were_brought_up_to_date_and_got_no_step_lose_nothing() -> Non
     assert torch.allclose(found, expected, atol=1e-4)
 
 
-def test_a_step_for_rows_that_are_not_up_to_date_is_refused() -> None:
-    one, other = Some.of(np.array([[1, 0]])), Some.of(np.array([[0, 1]]))
-    optimizer = RowAdam(torch.zeros(2, 3))
-    optimizer.bring_up_to_date(one.by_word.words)
-    with pytest.raises(RuntimeError, match="the rows that were brought up to date last"):
-        optimizer.step(other.by_word, other.values, torch.ones(1, 3), 0.1)
-
-
 def test_values_that_were_left_out_count_as_zero() -> None:
     dropped, without = torch.zeros(3, 2), torch.zeros(3, 2)
     gradient = torch.tensor([[1.0, -1.0], [2.0, 0.5]])

@@ -72,8 +72,8 @@ def _apply_words(table: Tensor, rows: Bags, values: Tensor, encoder: Encoder) ->
 
 
 class _WordsTimesTable(torch.autograd.Function):
-    """Sparse rows times the first layer's weights, whose gradient is kept apart: a table of words x width would cost
-    more time to fill than all else that is done in a step."""
+    """Sparse rows times the first layer's weights, whose gradient is kept apart: a table of words x width to hold it
+    would take longer to fill than the product itself."""
 
     @staticmethod
     def forward(ctx: Any, table: Tensor, rows: Bags, values: Tensor, encoder: Encoder) -> Tensor:

@@ -59,35 +59,19 @@ class RowAdam:
         """All rows are up to date."""
         self._moment = np.zeros(len(self.table), dtype=np.int64)  # when each row was, in steps from now
         self._since = NOTHING_YET.copy()  # of each such moment (4, moments)
-        self._ahead = np.empty(0, dtype=np.int64)  # rows that are up to date, and only their m and v not
 
     def bring_up_to_date(self, rows: NDArray[np.int64] | None = None) -> None:
-        """Move some rows, or all, to where they are after the last step.
-
-        Their m and v follow with the next step, which has to read and write them anyway.
-        """
-        self._settle()
-        self._ahead = np.arange(len(self.table)) if rows is None else rows
-        compiled(_catch_up)(self._ahead, self.table, self.means, self.squares, self._moment, self._since)
+        """Move some rows, or all, to where they are after the last step."""
+        every = np.arange(len(self.table)) if rows is None else rows
+        compiled(_catch_up)(every, self.table, self.means, self.squares, self._moment, self._since)
         if rows is None:
-            self._settle()
             self._forget_moments()
-
-    def _settle(self) -> None:
-        """Bring m and v of rows that no step came for up to date."""
-        left_of_means, left_of_squares = self._since[2:, self._moment[self._ahead]].astype(np.float32)
-        self.means[self._ahead] *= left_of_means[:, None]
-        self.squares[self._ahead] *= left_of_squares[:, None]
-        self._moment[self._ahead] = self._since.shape[1] - 1
-        self._ahead = self._ahead[:0]
 
     def step(self, batch: ByWord, values: Tensor, gradient: Tensor, rate: float) -> None:
         """One step; the table's gradient is the product of the batch's transposed rows and ``gradient``.
 
-        The rows of the batch's words have been brought up to date. ``values`` are those of the batch's own rows.
+        The rows of the batch's words are up to date. ``values`` are those of the batch's own rows.
         """
-        if self._ahead is not batch.words:
-            raise RuntimeError("a step is for the rows that were brought up to date last")
         self.steps += 1
         corrected = math.sqrt(1 - SQUARE**self.steps)
         step = rate / (1 - MEAN**self.steps)
@@ -98,11 +82,11 @@ class RowAdam:
         way += far
         divisors += far * LEAST_DIVISOR * corrected / np.sqrt(left_of_squares)
         self._since = np.hstack([self._since, NOTHING_YET])
+        self._moment[batch.words] = self._since.shape[1] - 1
         product = (values.numpy(), np.ascontiguousarray(gradient.numpy()))
-        state = (self.table, self.means, self.squares, self._moment, self._since)
+        state = (self.table, self.means, self.squares)
         factors = (np.float32(step), np.float32(1 / corrected), np.float32(LEAST_DIVISOR))
         compiled(_step)(*batch, *product, *state, *factors)
-        self._ahead = self._ahead[:0]
 
     def state(self) -> dict[str, Tensor]:
         """All that is needed to go on; rows have to be up to date."""
@@ -152,11 +136,15 @@ def _catch_up(rows: Any, table: Any, means: Any, squares: Any, moment: Any, sinc
         row = rows[place]
         then = moment[row]
         if then != now:
+            moment[row] = now
             way = np.float32(since[0, then])
             divisor = np.float32(since[1, then] / since[0, then] if since[0, then] > 0 else LEAST_DIVISOR)
+            left, left_of_square = np.float32(since[2, then]), np.float32(since[3, then])
             p, m, v = table[row], means[row], squares[row]
             for k in range(len(p)):
                 p[k] -= way * m[k] / (np.sqrt(v[k]) + divisor)
+                m[k] *= left
+                v[k] *= left_of_square
 
 
 def _step(
@@ -169,12 +157,11 @@ def _step(
     table: Any,
     means: Any,
     squares: Any,
-    moment: Any,
-    since: Any,
     step: Any,
     correction: Any,
     divisor: Any,
 ) -> None:
+    left, left_of_square = np.float32(MEAN), np.float32(SQUARE)
     new, new_of_square = np.float32(1 - MEAN), np.float32(1 - SQUARE)
     for place in prange(len(words)):
         g = np.zeros(table.shape[1], dtype=np.float32)
@@ -182,10 +169,7 @@ def _step(
             value, of_document = values[places[entry]], gradient[documents[entry]]
             for k in range(len(g)):
                 g[k] += value * of_document[k]
-        row = words[place]
-        left, left_of_square = np.float32(since[2, moment[row]]), np.float32(since[3, moment[row]])
-        moment[row] = since.shape[1] - 1
-        p, m, v = table[row], means[row], squares[row]
+        p, m, v = table[words[place]], means[words[place]], squares[words[place]]
         for k in range(len(g)):
             m[k] = left * m[k] + new * g[k]
             v[k] = left_of_square * v[k] + new_of_square * g[k] * g[k]
