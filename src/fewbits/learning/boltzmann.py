@@ -134,7 +134,7 @@ class ReconstructionThroughNoise:
 
     def __call__(
         self, model: UnfoldedStack, batch: Batch, done: float, generator: torch.Generator | None
-    ) -> tuple[Tensor, dict[str, float]]:
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss of a batch when a share of training is ``done``, and its terms for the history."""
         logits = model.encoder(batch.rows, generator)
         noise = torch.randn(logits.shape, generator=generator, device=logits.device)
@@ -143,4 +143,4 @@ class ReconstructionThroughNoise:
             x = torch.sigmoid(layer(x))
         loss = model.decoder.loss(batch.words)(x).mean()
         confidence = (torch.sigmoid(logits.detach()) - 0.5).abs().mean() * 2
-        return loss, {"reconstruction": float(loss.detach()), "confidence": float(confidence)}
+        return loss, {"reconstruction": loss.detach(), "confidence": confidence}

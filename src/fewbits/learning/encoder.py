@@ -52,7 +52,7 @@ class Encoder(nn.Module):
         values = rows.values
         if self.training and self.word_dropout:
             values = _drop(values, self.word_dropout, generator)
-        x = self._first_layer(rows, values) + self.bias
+        x = self._first_layer(rows, values)
         for number, layer in enumerate(self.layers, 1):
             x = self.activation(x)
             if self.training and self.dropout and number == len(self.layers):
@@ -62,30 +62,26 @@ class Encoder(nn.Module):
 
     def _first_layer(self, rows: Bags, values: Tensor) -> Tensor:
         if self.keeps_gradient_apart and torch.is_grad_enabled():
-            return _apply_words(self.words, rows, values, self)
-        return rows.times(self.words, values)
+            apply: Callable[..., Tensor] = _FirstLayer.apply
+            return apply(self.words, self.bias, rows, values, self)
+        return rows.times(self.words, values) + self.bias
 
 
-def _apply_words(table: Tensor, rows: Bags, values: Tensor, encoder: Encoder) -> Tensor:
-    apply: Callable[..., Tensor] = _WordsTimesTable.apply
-    return apply(table, rows, values, encoder)
-
-
-class _WordsTimesTable(torch.autograd.Function):
+class _FirstLayer(torch.autograd.Function):
     """Sparse rows times the first layer's weights, whose gradient is kept apart: a table of words x width to hold it
     would take longer to fill than the product itself."""
 
     @staticmethod
-    def forward(ctx: Any, table: Tensor, rows: Bags, values: Tensor, encoder: Encoder) -> Tensor:
+    def forward(ctx: Any, table: Tensor, bias: Tensor, rows: Bags, values: Tensor, encoder: Encoder) -> Tensor:
         ctx.values, ctx.encoder = values, encoder
-        return rows.times(table, values)
+        return rows.times(table, values).add_(bias)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, None, None, None]:
         if ctx.encoder.gradient_apart is not None:
             raise RuntimeError("an encoder that keeps its gradient apart sees one batch in a step")
         ctx.encoder.gradient_apart = GradientApart(ctx.values, gradient)
-        return None, None, None, None
+        return None, gradient.sum(dim=0), None, None, None
 
 
 def _linear(before: int, after: int, generator: torch.Generator | None) -> nn.Linear:

@@ -70,7 +70,7 @@ class GaussianObjective:
 
     def __call__(
         self, model: GaussianNetworks, batch: Batch, done: float, generator: torch.Generator | None
-    ) -> tuple[Tensor, dict[str, float]]:
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss of a batch when a share of training is ``done``, and its terms for the history."""
         variables = model.variables(batch.rows, generator)
         drawn = [
@@ -84,7 +84,7 @@ class GaussianObjective:
         }
         if model.classifier is not None and batch.labels is not None:
             terms["label"] = ramp(*self.label, done) * model.classifier.loss(batch.labels)(drawn[0]).mean()
-        return torch.stack(list(terms.values())).sum(), {name: float(term.detach()) for name, term in terms.items()}
+        return torch.stack(list(terms.values())).sum(), {name: term.detach() for name, term in terms.items()}
 
 
 def gaussian_kl(mean: Tensor, log_variance: Tensor) -> Tensor:

@@ -46,23 +46,27 @@ class WeightedSum:
 
     def __call__(self, codes: Tensor) -> Tensor:
         """Weighted sum of the losses."""
-        values = [weight * loss(codes) for weight, loss in self.parts]
+        values = [_weighed(weight, loss(codes)) for weight, loss in self.parts]
         self.values = [value.detach() for value in values]
         return _sum(values)
 
     def of_both(self, codes: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
         """Weighted sums of the losses of two codes; only those of the first have a gradient."""
         evaluated = [(weight, *loss.of_both(codes, others)) for weight, loss in self.parts]
-        values = [weight * value for weight, value, _ in evaluated]
+        values = [_weighed(weight, value) for weight, value, _ in evaluated]
         self.values = [value.detach() for value in values]
-        return _sum(values), _sum([weight * value for weight, _, value in evaluated])
+        return _sum(values), _sum([_weighed(weight, value) for weight, _, value in evaluated])
 
     def with_flips(self, codes: Tensor) -> tuple[Tensor, Tensor]:
         """Weighted sum of the losses, and of their changes for each flipped bit."""
         evaluated = [(weight, *loss.with_flips(codes)) for weight, loss in self.parts]
-        values = [weight * value for weight, value, _ in evaluated]
+        values = [_weighed(weight, value) for weight, value, _ in evaluated]
         self.values = [value.detach() for value in values]
-        return _sum(values), _sum([weight * change for weight, _, change in evaluated])
+        return _sum(values), _sum([_weighed(weight, change) for weight, _, change in evaluated])
+
+
+def _weighed(weight: float, values: Tensor) -> Tensor:
+    return values if weight == 1 else weight * values
 
 
 def _sum(parts: list[Tensor]) -> Tensor:
@@ -84,21 +88,27 @@ class Objective:
         self.estimator = estimator
         self.pair_loss = pair_loss or PairLoss()
         self.sample_pairs = sample_pairs
-        self._shares: list[Tensor] = []  # of ones, expected for each bit (bits,), a batch each
+        self._logits: list[Tensor] = []  # of an epoch's batches
 
     def begin_epoch(self, epoch: int) -> None:
         """Follow the estimator's own schedule."""
         self.estimator.begin_epoch(epoch)
-        self._shares = []
+        self._logits = []
 
     def end_epoch(self) -> dict[str, float]:
-        """The bits' balance: the share of ones of the bit that has the fewest, and of the one that has the most."""
-        shares = torch.stack(self._shares).mean(dim=0)
-        return {"rarest_bit": float(shares.min()), "commonest_bit": float(shares.max())}
+        """How sure bits are, and their balance: the shares of ones of the bits that have the fewest and the most."""
+        p = torch.sigmoid(torch.cat(self._logits))
+        self._logits = []
+        shares = p.mean(dim=0)
+        return {
+            "confidence": float((p - 0.5).abs().mean() * 2),  # 0 for coins, 1 for bits that are sure
+            "rarest_bit": float(shares.min()),
+            "commonest_bit": float(shares.max()),
+        }
 
     def __call__(
         self, model: Model, batch: Batch, done: float, generator: torch.Generator | None
-    ) -> tuple[Tensor, dict[str, float]]:
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss of a batch when a share of training is ``done``, and its terms for the history."""
         logits = model.logits(batch.rows, generator)
         shift = model.noise(logits, generator)
@@ -108,7 +118,7 @@ class Objective:
             parts.append((ramp(*self.weights.label, done), model.classifier.loss(batch.labels)))
         losses = WeightedSum(parts)
         total = self.estimator(logits, losses, generator).mean()
-        terms = {name: float(values.mean()) for name, values in zip(names, losses.values, strict=True)}
+        terms = {name: values.mean() for name, values in zip(names, losses.values, strict=True)}
         prior = torch.tensor(self.weights.prior, device=logits.device)
         for name, term in (
             ("kl", ramp(*self.weights.kl, done) * bernoulli_kl(logits, prior).mean()),
@@ -116,10 +126,8 @@ class Objective:
         ):
             if term is not None:
                 total = total + term
-                terms[name] = float(term.detach())
-        p = torch.sigmoid(logits.detach())
-        terms["confidence"] = float((p - 0.5).abs().mean() * 2)  # 0 for coins, 1 for bits that are sure
-        self._shares.append(p.mean(dim=0))
+                terms[name] = term.detach()
+        self._logits.append(logits.detach())
         return total, terms
 
     def _pair_term(

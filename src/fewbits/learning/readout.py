@@ -19,7 +19,7 @@ from fewbits.learning.bags import Bags
 
 LOG2_E = math.log2(math.e)
 TINY = 1e-30  # a document without targets has a total of 0
-LARGEST_SUM = 1e13  # of exponentials, and the smallest is as far from 1; products with an embedding's stay finite too
+LARGEST_LOG = 30.0  # of a sum of exponentials, or the least below 0; products with an embedding's stay finite too
 LARGEST_EXPONENT = 30.0  # exp of an embedding stays finite in 32 bits, and so do sums of it
 
 
@@ -99,7 +99,7 @@ class Evaluation(NamedTuple):
 
     values: Tensor  # (documents,): f(z)
     of_others: Tensor  # (documents,): f of the other codes, without a gradient; empty where there are none
-    exponentials: Tensor  # (outputs, documents): of the scores
+    exponentials: Tensor  # (outputs, documents): of the codes' scores
     sums: Tensor  # (documents,): of the exponentials
 
 
@@ -108,22 +108,21 @@ class _SoftmaxLoss(torch.autograd.Function):
 
     Passing over that block is most of the time of a step. So the largest score is taken off only where sums have
     overflowed or vanished, the exponentials are never divided by their sums, powers are of 2 (half the time of powers
-    of e), and the backward pass works in the same block, which it can do once. A row is an output: were it a document,
-    MKL would make the few long rows of the product on one core.
+    of e), both codes of a document are in one block, and the backward pass works in that block, which it can do once.
+    A row is an output: were it a document, MKL would make the few long rows of the product on one core.
     """
 
     @staticmethod
     def forward(
         ctx: Any, codes: Tensor, table: Tensor, others: Tensor | None, sums_of_embeddings: Tensor, targets: Bags
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        block, of_others = None, codes.new_empty(0)
-        if others is not None:  # first, so that their block can be written over: half the memory to pass over
-            others = _with_bias_bit(others)
-            block, _, logs = _exponentials(table, others)
-            of_others = targets.totals * logs - (others * sums_of_embeddings).sum(dim=1)
-        codes = _with_bias_bit(codes)
-        block, sums, logs = _exponentials(table, codes, block)
-        values = targets.totals * logs - (codes * sums_of_embeddings).sum(dim=1)  # N logsumexp(s) - x.s
+        n = len(codes)
+        all_codes = _with_bias_bit(codes if others is None else torch.cat([codes, others]))  # (n or 2 n, bits + 1)
+        block, sums, logs = _exponentials(table, all_codes)
+        fit = (all_codes.view(-1, n, table.shape[1]) * sums_of_embeddings).sum(dim=2)  # x.s
+        losses = targets.totals * logs.view(-1, n) - fit  # N logsumexp(s) - x.s
+        values, of_others = losses[0], losses[1:].flatten()
+        codes, block, sums = all_codes[:n], block[:, :n], sums[:n]
         ctx.save_for_backward(codes, table, sums_of_embeddings, sums)
         ctx.block, ctx.targets = block, targets  # not saved tensors: those may not be written to
         ctx.mark_non_differentiable(of_others, block, sums)
@@ -141,22 +140,25 @@ class _SoftmaxLoss(torch.autograd.Function):
         by_codes = None
         if ctx.needs_input_grad[0]:
             by_codes = (scale * (block.T @ table) - grad[:, None] * sums_of_embeddings)[:, :-1]
-        places = targets.words * block.shape[1] + targets.rows
-        block.view(-1).index_add_(0, places, -targets.values * (sums / targets.totals.clamp(min=TINY))[targets.rows])
+        width = block.stride(0)  # of the block that this one is a part of
+        weights = (sums / targets.totals.clamp(min=TINY)).index_select(0, targets.rows)
+        flat = block.as_strided((len(block) * width,), (1,))
+        flat.index_add_(0, targets.words * width + targets.rows, targets.values * weights, alpha=-1)
         return by_codes, block @ (scale * codes), None, None, None
 
 
 def _with_bias_bit(codes: Tensor) -> Tensor:
-    return torch.nn.functional.pad(codes, (0, 1), value=1.0)  # (documents, bits + 1)
+    return torch.nn.functional.pad(codes, (0, 1), value=1.0)
 
 
-def _exponentials(table: Tensor, codes: Tensor, block: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+def _exponentials(table: Tensor, codes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Exponentials of the scores (outputs, documents), their sums over the outputs and the logsumexp (documents,)."""
     in_twos = (codes * LOG2_E).T  # scores s / ln 2: their powers of 2 are exp(s)
-    block = table @ in_twos if block is None else torch.mm(table, in_twos, out=block)
+    block = table @ in_twos
     sums = block.exp2_().sum(dim=0)
-    if ((sums > 1 / LARGEST_SUM) & (sums < LARGEST_SUM)).all():
-        return block, sums, sums.log()
+    logs = sums.log()
+    if float(logs.abs().amax()) < LARGEST_LOG:
+        return block, sums, logs
     torch.mm(table, in_twos, out=block)
     largest = block.amax(dim=0)
     sums = block.sub_(largest).exp2_().sum(dim=0)

@@ -49,7 +49,10 @@ class RowAdam:
     """Changes a table (rows, width) in its place."""
 
     def __init__(self, table: Tensor) -> None:
-        self.table: Values = table.detach().numpy()  # the same memory
+        # The table moves to memory of numpy's, which asks for huge pages: rows here and there are found faster.
+        self.table: Values = np.empty(table.shape, dtype=np.float32)
+        self.table[:] = table.detach().numpy()
+        table.data = torch.from_numpy(self.table)
         self.means = np.zeros_like(self.table)
         self.squares = np.zeros_like(self.table)
         self.steps = 0

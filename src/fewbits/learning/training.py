@@ -30,7 +30,7 @@ class Objective(Protocol):
 
     def __call__(
         self, model: Any, batch: Batch, done: float, generator: torch.Generator | None
-    ) -> tuple[Tensor, dict[str, float]]:
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """Loss of a batch when a share of training is ``done``, and its terms for the history."""
 
     def begin_epoch(self, epoch: int) -> None:
@@ -120,23 +120,24 @@ class Training:
         generator = torch.Generator(self._device).manual_seed(self.loop.seed * 1_000_003 + epoch)
         self.objective.begin_epoch(epoch)
         self.model.train()
-        sums: defaultdict[str, float] = defaultdict(float)
+        terms: defaultdict[str, list[Tensor]] = defaultdict(list)
         steps = self.loop.steps_per_epoch
         start = time.perf_counter()
         for step, batch in enumerate(self.batches(epoch)):
             done = (epoch + step / steps) / self.loop.epochs
             for name, value in self._step(batch, done, generator).items():
-                sums[name] += value / steps
+                terms[name].append(value)
+        means = {name: float(torch.stack(values).sum()) / steps for name, values in terms.items()}
         self.optimizer.finish()
         seconds = round(time.perf_counter() - start, 3)
-        if not all(map(math.isfinite, sums.values())):
-            terms = ", ".join(f"{name} {value:g}" for name, value in sums.items())
+        if not all(map(math.isfinite, means.values())):
+            got = ", ".join(f"{name} {value:g}" for name, value in means.items())
             hint = "Choose a smaller learning_rate, or set clip."
-            raise TrainingError(f"the loss is no number in epoch {epoch + 1}", got=terms, hint=hint)
+            raise TrainingError(f"the loss is no number in epoch {epoch + 1}", got=got, hint=hint)
         rate = self.loop.learning_rate * self.schedule(done)
-        return {"epoch": epoch + 1, "learning_rate": rate, **sums, **self.objective.end_epoch(), "seconds": seconds}
+        return {"epoch": epoch + 1, "learning_rate": rate, **means, **self.objective.end_epoch(), "seconds": seconds}
 
-    def _step(self, batch: Batch, done: float, generator: torch.Generator) -> dict[str, float]:
+    def _step(self, batch: Batch, done: float, generator: torch.Generator) -> dict[str, Tensor]:
         self.optimizer.prepare(batch.rows)
         loss, terms = self.objective(self.model, batch, done, generator)
         self.optimizer.clear_gradients()
