@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
@@ -18,7 +18,7 @@ from fewbits import ITQ, Dataset, Embeddings, TextVectorizer, nearest_by_cosine
 from fewbits.codes import pack
 from fewbits.errors import DataError, MissingFileError, ParameterError
 from fewbits.features.dense import load_embeddings
-from fewbits.features.neighbours import neighbours_of_each
+from fewbits.features.neighbours import neighbours_by_pairs, neighbours_of_each
 
 WORD_PATTERN = r"\b[a-z][a-z]+\b"  # the protocol's
 # Letters whose lower case or word character rules are special, beside plain ones and separators
@@ -211,6 +211,24 @@ def test_neighbours_of_each_are_the_nearest_others_in_blocks_too(block: int, mon
     expected = np.argsort(-similarities, axis=1)[:, :5]
     assert np.array_equal(neighbours_of_each(rows, 5), expected)
     assert np.array_equal(neighbours_of_each(sparse.csr_array(rows), 5), expected)
+
+
+def test_neighbours_by_pairs_leave_out_what_pairs_that_belong_together_differ_in() -> None:
+    generator = np.random.default_rng(0)
+    topics = generator.integers(0, 4, 400)
+    topic = np.eye(4)[topics]
+    style = 3 * generator.standard_normal((400, 6))  # far larger, and no topic's own
+    rows = np.hstack([topic, style]).astype(np.float32)
+    left = generator.integers(0, 400, 200)
+    right = np.array([generator.choice(np.flatnonzero(topics == topics[row])) for row in left])
+
+    def purity(together: NDArray[np.int64] | None) -> float:
+        return float((topics[neighbours_by_pairs(rows, 10, together)] == topics[:, None]).mean())
+
+    assert purity(None) < 0.45
+    assert purity(np.stack([left, right], axis=1)) > 0.95
+    assert purity(np.stack([left, left], axis=1)) == purity(None)  # pairs that do not differ teach nothing
+    assert purity(np.zeros((0, 2), dtype=np.int64)) == purity(None)
 
 
 @given(st.integers(1, 12), st.integers(1, 30), st.integers(1, 35), st.integers(0, 2**32 - 1))

@@ -263,7 +263,7 @@ def test_pairs_alone_teach_what_belongs_together() -> None:
     generator = np.random.default_rng(0)
     pairs = generator.integers(0, len(CLASSES), (400, 2))
     same = CLASSES[pairs[:, 0]] == CLASSES[pairs[:, 1]]
-    taught = PairwiseHasher(**QUICK, pair_weight=1.0).fit_pairs(ROWS, pairs, same)
+    taught = PairwiseHasher(**QUICK).fit_pairs(ROWS, pairs, same)
     assert precision(taught) > 0.85
 
 

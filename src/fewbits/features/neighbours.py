@@ -16,7 +16,9 @@ from sklearn.preprocessing import normalize
 from fewbits.checks import check_whole_number
 
 BLOCK_VALUES = 1 << 23  # similarities that a thread holds at one time
+SHRINKING = 0.05  # of the covariance within pairs: what is added to it, as a share of its mean variance
 BLOCK_OF_ROWS = 1 << 25  # values of the rows that are compared with each other at one time
+Pairs = NDArray[np.int64]  # (pairs, 2): rows
 
 
 def nearest_by_cosine(queries: Any, database: Any, k: int = 10) -> NDArray[np.int64]:
@@ -82,12 +84,36 @@ def _dense(rows: Any) -> NDArray[np.float32]:
     return np.ascontiguousarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float32)
 
 
-def latent_neighbours(X: Any, k: int, dimensions: int, random_state: int) -> NDArray[np.int64]:
+def latent_neighbours(
+    X: Any, k: int, dimensions: int, random_state: int, together: Pairs | None = None
+) -> NDArray[np.int64]:
     """The k nearest others of every row by cosine in a latent semantic space of so many dimensions.
 
-    Purer than the nearest by words: documents on one topic need not share any.
+    Purer than the nearest by words: documents on one topic need not share any. Of rows that belong ``together`` (pairs
+    of rows) the space may learn what counts, see :func:`neighbours_by_pairs`.
     """
     dimensions = min(dimensions, *X.shape)
     if dimensions < X.shape[1]:
         X = TruncatedSVD(dimensions, random_state=random_state).fit_transform(X)
-    return neighbours_of_each(normalize(X.astype(np.float32, copy=False)), k)
+    return neighbours_by_pairs(X.astype(np.float32, copy=False), k, together)
+
+
+def neighbours_by_pairs(rows: Any, k: int, together: Pairs | None) -> NDArray[np.int64]:
+    """The k nearest others of every row by cosine (rows, k), where directions count the less in which pairs that belong
+    together differ.
+
+    Without pairs that differ, or where rows are sparse, all directions count alike.
+
+    A. Bar-Hillel, T. Hertz, N. Shental, D. Weinshall. Learning a Mahalanobis metric from equivalence constraints. JMLR
+    2005 ("relevant component analysis").
+    """
+    rows = normalize(rows)
+    if together is None or sparse.issparse(rows):
+        return neighbours_of_each(rows, k)
+    differences = rows[together[:, 0]] - rows[together[:, 1]]
+    within = differences.T @ differences / max(1, len(differences))  # (columns, columns)
+    if not within.any():
+        return neighbours_of_each(rows, k)
+    within += SHRINKING * np.trace(within) / len(within) * np.eye(len(within), dtype=within.dtype)
+    variances, directions = np.linalg.eigh(within)
+    return neighbours_of_each(normalize(rows @ (directions / np.sqrt(variances))), k)

@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import expit
-from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from fewbits.checks import check_whole_number
 from fewbits.codes import Bits
 from fewbits.errors import DataError, MissingExtraError, ParameterError
-from fewbits.features.neighbours import latent_neighbours, neighbours_of_each
+from fewbits.features.neighbours import latent_neighbours, neighbours_by_pairs
 from fewbits.hashers.base import Hasher, Layers, row_by_row
 
 if TYPE_CHECKING:
@@ -163,12 +162,18 @@ class NeuralHasher(Hasher):
         return rows
 
     def _find_neighbours(
-        self, rows: Any, wanted: int, refinements: int, seed: int, learn: Callable[[Neighbours, int, str], None]
+        self,
+        rows: Any,
+        wanted: int,
+        refinements: int,
+        seed: int,
+        learn: Callable[[Neighbours, int, str], None],
+        together: NDArray[np.int64] | None = None,
     ) -> Neighbours:
         """The nearest documents of each, at first in a latent semantic space, or by their words where these are few.
 
         Then, as often as there are refinements, ``learn(neighbours, n_bits, name)`` learns long codes from them, by
-        which better ones are found.
+        which better ones are found. Pairs known to belong ``together`` teach both spaces what counts.
         """
         check_whole_number("n_neighbours", wanted, 0)
         check_whole_number("refinements", refinements, 0)
@@ -177,10 +182,10 @@ class NeuralHasher(Hasher):
         if not wanted or rows.shape[0] < 2:
             return None
         dimensions = rows.shape[1] if has_few_words(rows) else self.neighbour_dimensions
-        neighbours = latent_neighbours(rows, wanted, dimensions, seed)
+        neighbours = latent_neighbours(rows, wanted, dimensions, seed, together)
         for number in range(refinements):
             learn(neighbours, REFINING_BITS, f"refinement-{number}")
-            neighbours = neighbours_of_each(normalize(expit(self._logits(rows)) - 0.5), wanted)
+            neighbours = neighbours_by_pairs(expit(self._logits(rows)) - 0.5, wanted, together)
         return neighbours
 
     def _train(

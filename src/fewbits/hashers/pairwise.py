@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 PAIRS = ("balanced", "random")
 DISTANCES = ("expected", "sampled")
+PAIRS_ALONE = 3.0  # how much more pairs count where there are no labels
 Self = TypeVar("Self", bound="PairwiseHasher")
 
 
@@ -57,7 +58,8 @@ class PairwiseHasher(NeuralHasher):
         Weight alpha of the classifier on the code, or its values at the start and at the end of training. A document
         with several labels has its target spread evenly over them.
     pair_weight : float, default=0.1
-        Weight beta of the pair loss; where pairs are all that is told (``fit_pairs``), it rises to it from 0.
+        Weight beta of the pair loss; where pairs are all that is told (``fit_pairs``), it rises from 0 to three
+        times that.
     margin : float or None, default=0.5
         Share of the bits beyond which pairs of different labels need not go further apart; None for no end.
     pairs : {"balanced", "random"}, default="balanced"
@@ -216,20 +218,25 @@ class PairwiseHasher(NeuralHasher):
             judged = Batches(looked_at, Words(looked_at), **options) if len(held_out) else None
             # From the start, pairs alone would make all documents alike: at first all are far enough apart, and only
             # those that belong together count. So the words spread the codes before pairs come to their full weight.
-            objective = self._objective(all_labelled=False, n_bits=n_bits, pair_start=0.0)
+            objective = self._objective(all_labelled=False, n_bits=n_bits, pairs_alone=True)
             told = (marked, together)
             self._train(known, batches, objective, n_bits, seed, held_out=judged, marked=told, name=name)
 
-        learn(self._neighbours(known, False, seed, learn), self.n_bits, "final")
+        learn(self._neighbours(known, False, seed, learn, marked[together]), self.n_bits, "final")
         return self
 
     def _neighbours(
-        self, rows: Any, all_labelled: bool, seed: int, learn: Callable[[Neighbours, int, str], None]
+        self,
+        rows: Any,
+        all_labelled: bool,
+        seed: int,
+        learn: Callable[[Neighbours, int, str], None],
+        together: NDArray[np.int64] | None = None,
     ) -> Neighbours:
         """Neighbours make up for labels that are not there."""
         usual = 0 if all_labelled else usual_neighbours(rows)
         wanted = usual if self.n_neighbours is None else self.n_neighbours
-        return self._find_neighbours(rows, wanted, self.refinements, seed, learn)
+        return self._find_neighbours(rows, wanted, self.refinements, seed, learn, together)
 
     def _batch_options(self, seed: int) -> dict[str, Any]:
         return {"batch_size": self.batch_size, "seed": seed, "device": self.device}
@@ -250,7 +257,7 @@ class PairwiseHasher(NeuralHasher):
         as_prior(self.prior, self.n_bits, self.n_bits)
         return self._check_rows(X)
 
-    def _objective(self, all_labelled: bool, n_bits: int, pair_start: float | None = None) -> Objective:
+    def _objective(self, all_labelled: bool, n_bits: int, *, pairs_alone: bool = False) -> Objective:
         from fewbits.learning.estimators import make_estimator
         from fewbits.learning.objective import Objective, Weights
         from fewbits.learning.pairs import PairLoss
@@ -261,7 +268,7 @@ class PairwiseHasher(NeuralHasher):
             kl=as_range(self.kl_weight),
             prior=as_prior(self.prior, self.n_bits, n_bits),
             label=as_range(self.label_weight),
-            pair=(self.pair_weight if pair_start is None else pair_start, self.pair_weight),
+            pair=(0.0, PAIRS_ALONE * self.pair_weight) if pairs_alone else as_range(self.pair_weight),
         )
         sampled = self.pair_distance == "sampled"
         return Objective(weights, make_estimator(self.estimator), PairLoss(self.margin), sample_pairs=sampled)
