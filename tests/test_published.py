@@ -195,15 +195,25 @@ def test_a_reason_is_told_with_the_figure_of_the_run_that_shows_it_or_not_at_all
     assert "- ARM-DVAE: reason not found yet" in page(worse)
 
 
-@pytest.mark.parametrize(("precisions", "correlation"), [((0.5, 0.6, 0.7), "1.00"), ((0.7, 0.6, 0.5), "-1.00")])
-def test_on_tmc_no_row_is_judged_but_the_order_of_the_methods(precisions: tuple[float, ...], correlation: str) -> None:
+@pytest.mark.parametrize(
+    ("precisions", "correlation", "verdicts"),
+    [
+        ((0.5, 0.6, 0.7), "1.00", ("agrees (+0.0 places)", "agrees (+0.0 places)", "agrees (+0.0 places)")),
+        ((0.7, 0.6, 0.5), "-1.00", ("better (+2.0 places)", "agrees (+0.0 places)", "worse (-2.0 places)")),
+    ],
+)
+def test_on_tmc_a_row_is_judged_by_its_place_among_the_methods_alone(
+    precisions: tuple[float, ...], correlation: str, verdicts: tuple[str, ...]
+) -> None:
     in_published_order = ("lsh", "sph", "arm-dvae")
     runs = [result(method, 32, one, "tmc") for method, one in zip(in_published_order, precisions, strict=True)]
     table = section(page(*runs), "TMC, unsupervised")
     assert "500 binary words where the published one has 20,000 with frequencies" in table
     assert f"over the methods: {correlation} at 32 bits." in table
-    for word in ("verdict", "better", "worse"):
-        assert word not in table
+    for method, said in zip(("LSH", "SpH", "ARM-DVAE"), verdicts, strict=True):
+        [row] = [line for line in table.splitlines() if line.startswith(f"| {method} |")]
+        assert row.endswith(f"| {said} |")
+    assert table.count("not in its tables") > 2  # of methods that were run or printed alone
 
 
 def test_what_was_chosen_otherwise_than_by_the_paper_is_told_with_the_figures_of_the_presets() -> None:

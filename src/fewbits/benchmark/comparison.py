@@ -6,15 +6,17 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from scipy.stats import rankdata
+
 from fewbits.benchmark.cells import Cell, Row, Table
 from fewbits.benchmark.figures import Figure
 from fewbits.benchmark.notes import CHOSEN_WITH_LABELS, OF_OTHER_WORDS, paper_presets
 from fewbits.benchmark.paper import DATASETS, LENGTHS, SETTINGS, collection_table, more_tables
-from fewbits.benchmark.published import TOLERANCE, verdict
+from fewbits.benchmark.published import PLACES, TOLERANCE, verdict, verdict_by_place
 from fewbits.benchmark.store import Store
 from fewbits.benchmark.suites import Spec
 
-FAR = 0.05  # a row that is worse by more has its reason told
+FAR = 0.05  # a row that is worse by so much has its reason told
 NO_REASON = "reason not found yet"
 
 
@@ -60,11 +62,30 @@ def render_comparison(store: Store, figures: Iterable[Figure]) -> str:
 
 def _collection(store: Store, dataset: str, table: Table) -> list[str]:
     if dataset in OF_OTHER_WORDS:
-        return [table.markdown()]
-    rows = [dataclasses.replace(row, cells=[*row.cells, Cell(text=_compare(row)[0])]) for row in table.rows]
-    judged = dataclasses.replace(table, rows=rows, columns=[*table.columns, "verdict"]).markdown()
-    reasons = [f"- {row.title}: {_why(store, row, dataset)}" for row in table.rows if _compare(row)[1] < -FAR]
+        return [_judged(table, [verdict_by_place(gains) for gains in _places_gained(table)])]
+    far = [row for row in table.rows if round(_compare(row)[1], 3) <= -FAR]
+    reasons = [f"- {row.title}: {_why(store, row, dataset)}" for row in far]
+    judged = _judged(table, [_compare(row)[0] for row in table.rows])
     return [judged, *(["Why so much worse:\n", *reasons, ""] if reasons else [])]
+
+
+def _judged(table: Table, verdicts: list[str]) -> str:
+    rows = [
+        dataclasses.replace(row, cells=[*row.cells, Cell(text=said)])
+        for row, said in zip(table.rows, verdicts, strict=True)
+    ]
+    return dataclasses.replace(table, rows=rows, columns=[*table.columns, "verdict"]).markdown()
+
+
+def _places_gained(table: Table) -> list[list[float]]:
+    """By how many places each row stands before its published place among the rows that have both figures."""
+    gained: list[list[float]] = [[] for _ in table.rows]
+    for cells in zip(*(row.cells for row in table.rows), strict=True):  # a length each
+        both = [(gains, cell) for gains, cell in zip(gained, cells, strict=True) if cell.mean and cell.published]
+        ours, theirs = rankdata([cell.mean for _, cell in both]), rankdata([cell.published for _, cell in both])
+        for (gains, _), place, printed in zip(both, ours, theirs, strict=True):
+            gains.append(float(place - printed))  # ranks rise with the precision
+    return gained
 
 
 def _compare(row: Row) -> tuple[str, float]:
@@ -88,8 +109,9 @@ INTRODUCTION = f"""\
 Rendered by `fewbits bench report` from the files in `results/` and from the figures of the
 paper's tables (`src/fewbits/benchmark/published.json`, with their sources). Ours are means over the seeds, ± the
 standard deviation, on the same splits for every method; the published ones, in parentheses, are on the paper's own
-splits. *Verdict*: the mean difference over the lengths; within {TOLERANCE} the rows agree. Where ours are worse by more
-than {FAR} the reason stands below.
+splits. *Verdict*: the mean difference over the lengths; within {TOLERANCE} the rows agree. Where ours are worse by
+{FAR} or more the reason stands below. Where figures cannot be compared (TMC) the verdict goes by the place that a
+method has among the others; within {PLACES:g} the rows agree.
 
 {CHOSEN_WITH_LABELS}
 

@@ -9,7 +9,7 @@ CHOSEN_WITH_LABELS = (
     f"{METHODS['bernoulli-vae'].title} learns without labels, but its settings were chosen with the labels of the"
     " validation parts (docs/defaults.md)."
 )
-OF_OTHER_WORDS = {  # data sets whose features are not the published ones: a row has no verdict
+OF_OTHER_WORDS = {  # data sets whose features are not the published ones: a row is judged by its place alone
     "tmc": "Ours has 500 binary words where the published one has 20,000 with frequencies, so the figures themselves"
     " cannot be compared, at most the order of the methods."
 }

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import statistics
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
 from fewbits.hashers.registry import METHODS
 
+PLACES = 1.0  # within so many places, as a mean over the lengths, two rows agree
 TOLERANCE = 0.02  # of the mean over the lengths: within it two rows agree
 PAPER = "PSH"  # its tables have the figures of all others, too
 
@@ -41,3 +42,15 @@ def verdict(ours: Mapping[int, float], printed: Mapping[int, float]) -> tuple[st
     gap = statistics.mean(ours[bits] - printed[bits] for bits in both)
     said = "agrees" if abs(gap) <= TOLERANCE else "better" if gap > 0 else "worse"
     return f"{said} ({gap:+.3f})", gap
+
+
+def verdict_by_place(gains: Sequence[float]) -> str:
+    """Say how a row compares with the published one where the figures cannot be compared, but the methods' order can.
+
+    ``gains`` are the places that it stands before its published one, a number for each length.
+    """
+    if not gains:
+        return "not in its tables"
+    gain = statistics.mean(gains)
+    said = "agrees" if abs(gain) <= PLACES else "better" if gain > 0 else "worse"
+    return f"{said} ({gain:+.1f} places)"
