@@ -81,9 +81,13 @@ def _places_gained(table: Table) -> list[list[float]]:
     """By how many places each row stands before its published place among the rows that have both figures."""
     gained: list[list[float]] = [[] for _ in table.rows]
     for cells in zip(*(row.cells for row in table.rows), strict=True):  # a length each
-        both = [(gains, cell) for gains, cell in zip(gained, cells, strict=True) if cell.mean and cell.published]
-        ours, theirs = rankdata([cell.mean for _, cell in both]), rankdata([cell.published for _, cell in both])
-        for (gains, _), place, printed in zip(both, ours, theirs, strict=True):
+        both = [
+            (gains, cell.mean, cell.published)
+            for gains, cell in zip(gained, cells, strict=True)
+            if cell.mean is not None and cell.published is not None
+        ]
+        ours, theirs = rankdata([mean for _, mean, _ in both]), rankdata([figure for *_, figure in both])
+        for (gains, *_), place, printed in zip(both, ours, theirs, strict=True):
             gains.append(float(place - printed))  # ranks rise with the precision
     return gained
 
