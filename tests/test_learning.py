@@ -222,11 +222,13 @@ def test_a_classifier_starts_small_or_where_told_so_at_glorots_scale() -> None:
         assert float(model.classifier.embeddings.detach().std()) == pytest.approx(scale, rel=0.1)
 
 
-def test_a_machine_is_taught_on_words_weighed_by_naive_bayes() -> None:
-    options = {**QUICK, "hidden": (), "epochs": 1}
-    learnt, machines = (PairwiseHasher(**options, svm_share=share).fit(ROWS, CLASSES) for share in (0.0, 1.0))
-    of_label = np.array([learnt.transform(ROWS[label == CLASSES]).mean(axis=0) >= 0.5 for label in range(3)])
-    wanted, rows = of_label[CLASSES], ROWS.toarray()
+@pytest.mark.parametrize("labelled", [300, 200, 100])
+def test_a_machine_is_taught_by_labelled_documents_on_words_weighed_by_naive_bayes(labelled: int) -> None:
+    options = {**QUICK, "hidden": (), "epochs": 1, "refinements": 0}
+    labels = np.where(np.arange(300) < labelled, CLASSES, -1)
+    learnt, machines = (PairwiseHasher(**options, svm_share=share).fit(ROWS, labels) for share in (0.0, 1.0))
+    of_label = np.array([learnt.transform(ROWS[label == labels]).mean(axis=0) >= 0.5 for label in range(3)])
+    wanted, rows = of_label[labels[:labelled]], ROWS[:labelled].toarray()
     told = [bit for bit in range(wanted.shape[1]) if 0 < wanted[:, bit].sum() < len(wanted)]
     assert told
     for bit in told:
@@ -237,14 +239,12 @@ def test_a_machine_is_taught_on_words_weighed_by_naive_bayes() -> None:
         assert found @ expected / np.linalg.norm(found) / np.linalg.norm(expected) > 0.999
 
 
-def test_machines_have_no_share_where_labels_are_missing_or_layers_are_hidden() -> None:
-    partly = np.where(np.arange(len(CLASSES)) < 200, CLASSES, -1)
-    for options, labels in (({"hidden": ()}, partly), ({"hidden": (20,)}, CLASSES)):
-        without, with_them = (
-            PairwiseHasher(**{**QUICK, "epochs": 2}, **options, svm_share=share).fit(ROWS, labels)
-            for share in (0.0, 1.0)
-        )
-        assert np.array_equal(without.encoder_layers_[-1][0], with_them.encoder_layers_[-1][0])
+def test_machines_have_no_share_where_layers_are_hidden() -> None:
+    without, with_them = (
+        PairwiseHasher(**{**QUICK, "epochs": 2}, hidden=(20,), svm_share=share).fit(ROWS, CLASSES)
+        for share in (0.0, 1.0)
+    )
+    assert np.array_equal(without.encoder_layers_[-1][0], with_them.encoder_layers_[-1][0])
 
 
 def test_labels_as_a_table_and_as_classes_teach_the_same() -> None:
@@ -460,6 +460,23 @@ def test_learning_without_what_it_needs_names_the_install_command(
             r"word_dropout is out of range \(allowed: 0 or more",
         ),
         ({"neighbour_weight": 5}, ROWS, CLASSES, ParameterError, r"neighbour_weight is out of range"),
+        ({"learning_rate": -1}, ROWS, CLASSES, ParameterError, r"learning_rate is out of range \(allowed: above 0"),
+        ({"clip": 0}, ROWS, CLASSES, ParameterError, r"clip is out of range \(allowed: above 0, or None; got: 0\)"),
+        ({"margin": -1}, ROWS, CLASSES, ParameterError, r"margin is out of range \(allowed: above 0, up to 1, or None"),
+        ({"noise": -1.0}, ROWS, CLASSES, ParameterError, r"noise is out of range \(allowed: True, False, or 0 or more"),
+        ({"kl_weight": (0, 1, 2)}, ROWS, CLASSES, ParameterError, r"kl_weight is out of range \(allowed: 0 or more"),
+        ({"hidden": 100}, ROWS, CLASSES, ParameterError, r"hidden is out of range \(allowed: a list of widths"),
+        ({"hidden": (0,)}, ROWS, CLASSES, ParameterError, r"hidden is out of range \(allowed: a list of widths"),
+        ({"device": "magic"}, ROWS, CLASSES, ParameterError, r"this device cannot be used \(allowed: cpu, or cuda"),
+        ({"patience": 0, "validation_fraction": 0.2}, ROWS, CLASSES, ParameterError, r"patience is out of range"),
+        ({"patience": 1}, ROWS, CLASSES, ParameterError, r"patience needs a held-out part .* validation_fraction"),
+        (
+            {"validation_fraction": 0.9},
+            ROWS[:3],
+            CLASSES[:3],
+            DataError,
+            r"a validation_fraction of 0.9 leaves nothing to learn from or nothing to look at .* got: 3 documents",
+        ),
         ({"prior": 1.0}, ROWS, CLASSES, ParameterError, r"prior is out of range \(allowed: a number between 0 and 1"),
         ({"prior": (0.5, 0.5)}, ROWS, CLASSES, ParameterError, r"or one for each of the 16 bits; got: \(0.5, 0.5\)"),
     ],
@@ -469,6 +486,39 @@ def test_what_cannot_be_learnt_from_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(error, match=message):
         PairwiseHasher(**{**QUICK, **options}).fit(rows, labels)
+
+
+def test_a_corpus_whose_documents_are_all_marked_has_none_to_hold_out() -> None:
+    pairs = np.arange(300).reshape(-1, 2)
+    with pytest.raises(DataError, match=r"those in marked pairs are never held out; got: 0 documents"):
+        PairwiseHasher(**QUICK, validation_fraction=0.2).fit_pairs(ROWS, pairs, np.arange(150) % 2)
+
+
+def with_unused_words(rows: Any) -> Any:
+    """The same documents with so many features that an encoder is linear."""
+    return sparse.hstack([rows, sparse.csr_array((rows.shape[0], 2000), dtype=np.float32)], format="csr")
+
+
+def test_rows_with_wide_indices_are_learnt_from_like_others() -> None:
+    narrow = with_unused_words(ROWS)
+    wide = narrow.copy()
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    first, second = (PairwiseHasher(**QUICK).fit(rows, CLASSES).transform(narrow) for rows in (narrow, wide))
+    assert np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan"), -1])
+@pytest.mark.parametrize(("labelled", "words_count"), [(299, False), (150, False), (149, True)])
+def test_words_make_up_for_labels_only_where_fewer_than_half_are_there(
+    labelled: int, words_count: bool, missing: Any
+) -> None:
+    def weighed_words(labels: Any) -> float:
+        hasher = PairwiseHasher(**{**QUICK, "epochs": 1}, n_neighbours=0).fit(with_unused_words(ROWS), labels)
+        return hasher.history_[0]["reconstruction"]
+
+    some = CLASSES.astype(object)
+    some[labelled:] = missing
+    assert weighed_words(some) == pytest.approx(weighed_words(CLASSES) * (100 if words_count else 1), rel=0.1)
 
 
 def test_documents_without_words_are_named_and_the_others_learnt_from() -> None:
@@ -515,6 +565,17 @@ def test_pairs_that_are_no_rows_are_refused(pairs: Any) -> None:
 def test_pairs_that_cannot_be_learnt_from_are_refused_with_the_reason(rows: Any, same: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         PairwiseHasher(**QUICK).fit_pairs(rows, [(0, 3), (0, 1)], same)
+
+
+@pytest.mark.parametrize("words", [0, 2000])
+def test_pairs_that_belong_together_are_enough_to_tell_topics_apart(words: int) -> None:
+    """Taught by such pairs and nothing else, all documents of few words got one or two codes."""
+    rows = sparse.hstack([ROWS, sparse.csr_array((300, words), dtype=np.float32)], format="csr")
+    generator = np.random.default_rng(0)
+    left = generator.integers(0, 300, 300)
+    pairs = np.stack([left, (left + 3 * generator.integers(1, 100, 300)) % 300], axis=1)  # of one topic each
+    codes = PairwiseHasher(16, random_state=0).fit_pairs(rows, pairs, np.ones(300, dtype=bool)).transform(rows)
+    assert precision_at_k(codes, CLASSES, codes, CLASSES, k=50) > 0.95
 
 
 @pytest.mark.parametrize("share", [0.0001, 0.2, 0.5, 0.9])

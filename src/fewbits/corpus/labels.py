@@ -11,6 +11,8 @@ from sklearn.preprocessing import MultiLabelBinarizer
 
 from fewbits.errors import DataError
 
+MISSING = ("None", "nan", "NaN", "<NA>", "NaT")  # as values that stand for no value are written
+
 
 def label_table(label_sets: Iterable[Sequence[str]]) -> tuple[Any, list[str]]:
     """Turn sets of label names into a CSR table and the names of its columns, sorted.
@@ -27,9 +29,16 @@ def label_table(label_sets: Iterable[Sequence[str]]) -> tuple[Any, list[str]]:
 def as_label_table(y: Any, rows: int) -> Any:
     """Turn what a user calls labels into a CSR table of 0/1, a row a document; a row without labels is unlabelled.
 
-    Taken are a table (documents x labels, sparse or not) and one class a document, where -1 and None are unlabelled.
+    Taken are a table (documents x labels, sparse or not) and one class a document, where -1, None, an empty text and
+    what stands for a missing value (NaN, pandas' NA and NaT) are unlabelled.
+
+    >>> as_label_table(["b", float("nan"), "a", ""], rows=4).toarray().tolist()
+    [[0, 1], [0, 0], [1, 0], [0, 0]]
     """
-    y = y if sparse.issparse(y) else np.asarray(y)
+    if not sparse.issparse(y):
+        array = np.asarray(y)
+        # NumPy writes a missing value among texts as the text "nan"
+        y = np.asarray(y, dtype=object) if array.ndim == 1 and array.dtype.kind == "U" else array
     if y.ndim == 2:
         table = sparse.csr_array(y)
         if table.nnz and not np.isin(table.data, (0, 1)).all():
@@ -46,7 +55,9 @@ def as_label_table(y: Any, rows: int) -> Any:
 
 
 def _is_unlabelled(value: Any) -> bool:
-    return value is None or (not isinstance(value, str) and value == -1)
+    if isinstance(value, str):
+        return not value
+    return str(value) in MISSING or value == -1
 
 
 def same_columns(left: Any, right: Any) -> tuple[Any, Any]:

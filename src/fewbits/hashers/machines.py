@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.svm import LinearSVC
 
+from fewbits.hashers.base import with_small_indices
+
 SMOOTHING = 0.1  # of a word's weight on either side of a bit
 Weights = NDArray[np.float32]  # (features, bits)
 Biases = NDArray[np.float32]  # (bits,)
@@ -27,6 +29,7 @@ def blend_with_machines(
 
     ``labels`` are a table (documents, labels) in which every document has one or more.
     """
+    X = with_small_indices(X)
     logits = np.asarray(X @ weights) + bias  # (documents, bits)
     said = np.asarray(labels.T @ np.where(logits >= 0, 1.0, -1.0))  # (labels, bits)
     said /= np.maximum(np.asarray(labels.sum(axis=0)).reshape(-1, 1), 1)

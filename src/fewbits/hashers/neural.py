@@ -18,11 +18,11 @@ from scipy.special import expit
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from fewbits.checks import check_whole_number
 from fewbits.codes import Bits
 from fewbits.errors import DataError, MissingExtraError, ParameterError
 from fewbits.features.neighbours import latent_neighbours, neighbours_by_pairs
 from fewbits.hashers.base import Hasher, Layers, row_by_row
+from fewbits.hashers.limits import check_limits
 
 if TYPE_CHECKING:
     from fewbits.learning.batches import Batches
@@ -140,12 +140,7 @@ class NeuralHasher(Hasher):
 
     def _check_rows(self, X: Any) -> Any:
         """Rows of words, not all empty."""
-        if self.epochs is not None:
-            check_whole_number("epochs", self.epochs, 1)
-        check_whole_number("batch_size", self.batch_size, 1)
-        for share in ("validation_fraction", "dropout", "word_dropout"):
-            if not 0 <= getattr(self, share, 0.0) < 1:
-                raise ParameterError(f"{share} is out of range", allowed="0 or more, below 1", got=getattr(self, share))
+        check_limits(self.get_params())
         rows = sparse.csr_array(X, dtype=np.float32)
         rows.eliminate_zeros()
         if not rows.nnz:
@@ -175,10 +170,6 @@ class NeuralHasher(Hasher):
         Then, as often as there are refinements, ``learn(neighbours, n_bits, name)`` learns long codes from them, by
         which better ones are found. Pairs known to belong ``together`` teach both spaces what counts.
         """
-        check_whole_number("n_neighbours", wanted, 0)
-        check_whole_number("refinements", refinements, 0)
-        if not 0 <= self.neighbour_weight <= 1:
-            raise ParameterError("neighbour_weight is out of range", allowed="0 to 1", got=self.neighbour_weight)
         if not wanted or rows.shape[0] < 2:
             return None
         dimensions = rows.shape[1] if has_few_words(rows) else self.neighbour_dimensions
@@ -286,7 +277,7 @@ class NeuralHasher(Hasher):
         parameters = {name: value for name, value in self.get_params().items() if name not in NOT_PART_OF_TRAINING}
         digest = hashlib.sha256(json.dumps([type(self).__name__, parameters, seed], default=str).encode())
         for table in (X, labels):
-            for values in () if table is None else (table.indptr, table.indices, table.data):
+            for values in () if table is None else (table.shape, table.indptr, table.indices, table.data):
                 digest.update(np.ascontiguousarray(values).tobytes())
         for values in marked:
             digest.update(np.ascontiguousarray(values).tobytes())
@@ -349,6 +340,12 @@ def held_out_rows(count: int, fraction: float, seed: int) -> tuple[NDArray[np.in
     """Divide rows into those to learn from and those to look at for early stopping."""
     order = np.random.default_rng(seed).permutation(count)
     cut = round(count * fraction)
+    if fraction and not 0 < cut < count:
+        raise DataError(
+            f"a validation_fraction of {fraction:g} leaves nothing to learn from or nothing to look at",
+            allowed="one document or more on either side; those in marked pairs are never held out",
+            got=f"{count} documents that may be held out",
+        )
     return np.sort(order[cut:]), np.sort(order[:cut])
 
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 PAIRS = ("balanced", "random")
 DISTANCES = ("expected", "sampled")
+MOST = 0.5  # share of labelled documents from which on labels alone say what documents are about
 PAIRS_ALONE = 3.0  # how much more pairs count where there are no labels
 Self = TypeVar("Self", bound="PairwiseHasher")
 
@@ -53,7 +54,7 @@ class PairwiseHasher(NeuralHasher):
     kl_weight : float or (float, float), default=0.0
         Weight lambda of the divergence from the prior.
     reconstruction_weight : float or None, default=None
-        Weight of the words; None for 0.01 where all documents have labels, else 1.
+        Weight of the words; None for 0.01 where half of the documents or more have labels, else 1.
     label_weight : float or (float, float), default=30.0
         Weight alpha of the classifier on the code, or its values at the start and at the end of training. A document
         with several labels has its target spread evenly over them.
@@ -67,12 +68,12 @@ class PairwiseHasher(NeuralHasher):
     pair_distance : {"expected", "sampled"}, default="expected"
         Whether a pair's distance is the exact expectation, or drawn (random pairs only).
     svm_share : float, default=0.5
-        Share of linear support vector machines in a linear encoder, where all documents have labels: one for each bit,
-        taught what the bit says of most documents with the same labels, on words weighed by naive Bayes. With hidden
-        layers there are none.
+        Share of linear support vector machines in a linear encoder that learns from labels: one for each bit, taught
+        what the bit says of most documents with the same labels, on words weighed by naive Bayes. With hidden layers
+        there are none.
     n_neighbours : int or None, default=None
-        How many neighbours' words are explained beside a document's own; None for 0 where all documents have labels,
-        else as for :class:`BernoulliVAE`.
+        How many neighbours' words are explained beside a document's own; None for 0 where half of the documents or more
+        have labels, else as for :class:`BernoulliVAE`.
     neighbour_weight, neighbour_dimensions :
         As for :class:`BernoulliVAE`.
     refinements : int, default=1
@@ -173,9 +174,10 @@ class PairwiseHasher(NeuralHasher):
         labels = known_labels(y, rows.shape[0])
         seed = self._seed()
         kinds = {"balanced": AllPairsBatches, "random": RandomPairsBatches}
-        all_labelled = bool((np.diff(labels.indptr) > 0).all())
         learnt_from, held_out = held_out_rows(rows.shape[0], self.validation_fraction, seed)
         known, taught = rows[learnt_from], labels[learnt_from]
+        labelled = np.flatnonzero(np.diff(taught.indptr))
+        by_labels = len(labelled) >= MOST * taught.shape[0]
 
         def batches(part: Any, part_labels: Any, neighbours: Neighbours) -> Any:
             words = Words(part, neighbours, self.neighbour_weight)
@@ -185,13 +187,14 @@ class PairwiseHasher(NeuralHasher):
             # A held-out document has no neighbours among the training documents: it is judged by its own words.
             looked_at = batches(rows[held_out], labels[held_out], None) if len(held_out) else None
             learnt = batches(known, taught, neighbours)
-            objective = self._objective(all_labelled, n_bits)
+            objective = self._objective(by_labels, n_bits)
             self._train(known, learnt, objective, n_bits, seed, held_out=looked_at, labels=taught, name=name)
 
-        learn(self._neighbours(known, all_labelled, seed, learn), self.n_bits, "final")
-        if self.svm_share and all_labelled and len(self.encoder_layers_) == 1:
+        learn(self._neighbours(known, by_labels, seed, learn), self.n_bits, "final")
+        if self.svm_share and len(self.encoder_layers_) == 1:
             [encoder] = self.encoder_layers_
-            self.encoder_layers_ = [blend_with_machines(*encoder, known, taught, self.svm_share, seed)]
+            told = known[labelled], taught[labelled]
+            self.encoder_layers_ = [blend_with_machines(*encoder, *told, self.svm_share, seed)]
             self._look_at_bits(known)
 
     def fit_pairs(self: Self, X: Any, pairs: ArrayLike, same: ArrayLike) -> Self:
@@ -218,7 +221,7 @@ class PairwiseHasher(NeuralHasher):
             judged = Batches(looked_at, Words(looked_at), **options) if len(held_out) else None
             # From the start, pairs alone would make all documents alike: at first all are far enough apart, and only
             # those that belong together count. So the words spread the codes before pairs come to their full weight.
-            objective = self._objective(all_labelled=False, n_bits=n_bits, pairs_alone=True)
+            objective = self._objective(by_labels=False, n_bits=n_bits, pairs_alone=True)
             told = (marked, together)
             self._train(known, batches, objective, n_bits, seed, held_out=judged, marked=told, name=name)
 
@@ -228,13 +231,13 @@ class PairwiseHasher(NeuralHasher):
     def _neighbours(
         self,
         rows: Any,
-        all_labelled: bool,
+        by_labels: bool,
         seed: int,
         learn: Callable[[Neighbours, int, str], None],
         together: NDArray[np.int64] | None = None,
     ) -> Neighbours:
         """Neighbours make up for labels that are not there."""
-        usual = 0 if all_labelled else usual_neighbours(rows)
+        usual = 0 if by_labels else usual_neighbours(rows)
         wanted = usual if self.n_neighbours is None else self.n_neighbours
         return self._find_neighbours(rows, wanted, self.refinements, seed, learn, together)
 
@@ -252,17 +255,15 @@ class PairwiseHasher(NeuralHasher):
         for name, value, allowed in (("pairs", self.pairs, PAIRS), ("pair_distance", self.pair_distance, DISTANCES)):
             if value not in allowed:
                 raise ParameterError(f"{name} is unknown", allowed=", ".join(allowed), got=repr(value))
-        if not 0 <= self.svm_share <= 1:
-            raise ParameterError("svm_share is out of range", allowed="0 to 1", got=self.svm_share)
         as_prior(self.prior, self.n_bits, self.n_bits)
         return self._check_rows(X)
 
-    def _objective(self, all_labelled: bool, n_bits: int, *, pairs_alone: bool = False) -> Objective:
+    def _objective(self, by_labels: bool, n_bits: int, *, pairs_alone: bool = False) -> Objective:
         from fewbits.learning.estimators import make_estimator
         from fewbits.learning.objective import Objective, Weights
         from fewbits.learning.pairs import PairLoss
 
-        usual = 0.01 if all_labelled else 1.0
+        usual = 0.01 if by_labels else 1.0
         weights = Weights(
             reconstruction=usual if self.reconstruction_weight is None else self.reconstruction_weight,
             kl=as_range(self.kl_weight),

@@ -139,23 +139,34 @@ class RandomPairsBatches(Batches):
 
 
 class GivenPairsBatches(Batches):
-    """Pairs that the user has marked, beside as many documents of which nothing is known."""
+    """Pairs that the user has marked, as many of either kind, beside as many documents of which nothing is known.
+
+    Clicks and found duplicates are pairs that belong together, and nothing else: taught by these alone, all documents
+    would become one. Pairs drawn at random, most of which do not belong together, then stand for those that do not.
+    """
 
     def __init__(self, X: Any, words: Words, pairs: Rows, same: NDArray[np.bool_], **options: Any) -> None:
         super().__init__(X, words, **options)
-        self.pairs = pairs  # (pairs, 2)
-        self.same = same
+        self.together = pairs[same]  # (pairs, 2)
+        self.apart = pairs[~same]
 
     def __call__(self, epoch: int) -> Iterator[Batch]:
         """The batches of an epoch: every document once by itself, and with each batch some of the pairs."""
         generator = self._generator(epoch)
         order = generator.permutation(self.X.shape[0])
+        count = max(1, self.batch_size // 4)  # of each kind
+        signs = self._tensor(np.repeat([1, -1], count))
         for rows in np.array_split(order, self.steps):
-            chosen = generator.integers(0, len(self.pairs), max(1, self.batch_size // 2))
-            left, right = self.pairs[chosen].T
+            left, right = np.concatenate([self._draw(kind, count, generator) for kind in (True, False)]).T
             batch = self.batch(np.concatenate([left, right, rows]), generator)
-            signs = self._tensor(np.where(self.same[chosen], 1, -1))
             yield Batch(batch.rows, batch.words, batch.labels, signs)
+
+    def _draw(self, same: bool, count: int, generator: np.random.Generator) -> Rows:
+        marked = self.together if same else self.apart
+        if len(marked):
+            return marked[generator.integers(0, len(marked), count)]
+        drawn = generator.integers(0, self.X.shape[0], (count, 2))
+        return drawn[:, [0, 0]] if same else drawn  # a document belongs with itself
 
 
 def _label_signs(left: Any, right: Any, *, paired: bool = False) -> NDArray[np.int8]:
