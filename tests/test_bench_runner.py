@@ -36,6 +36,7 @@ from fewbits.hashers.registry import METHODS
 from test_learning import topics
 
 LENGTHS = (8, 16, 32, 64, 128)
+BLOCK = "methods=['itq']\ndatasets=['ng20']\nbits=[8]\nseeds=[0]"
 
 
 @pytest.fixture
@@ -93,12 +94,19 @@ def test_a_grid_is_every_choice_of_its_values_beside_the_fixed_parameters(tmp_pa
             ParameterError,
             "has no such parameter",
         ),
+        (f"[[runs]]\n{BLOCK}\ngrid={{n_iterations=5}}", DataError, r"a block of runs .* grid = {'n_iterations': 5}"),
+        (f"[[runs]]\n{BLOCK}\nparameters=5", DataError, "a block of runs is not as it should be"),
+        ("runs = 3", DataError, r"runs are not as they should be \(allowed: one \[\[runs\]\] or more; got: 3"),
+        (f"[runs]\n{BLOCK}", DataError, "runs are not as they should be"),
+        (f"[[runs]]\n{BLOCK}".replace("[0]", "[-1]"), ParameterError, "a seed is out of range"),
+        (f"[[runs]]\n{BLOCK}".replace("[0]", "[0.5]"), ParameterError, "a seed is out of range"),
+        ("title = 'caf\udce9'", DataError, "is not TOML"),
     ],
 )
 def test_a_suite_that_cannot_be_run_is_refused_before_any_run(
     tmp_path: Path, content: str, error: type[Exception], message: str
 ) -> None:
-    (tmp_path / "own.toml").write_text(content)
+    (tmp_path / "own.toml").write_bytes(content.encode(errors="surrogateescape"))
     with pytest.raises(error, match=message):
         load_suite(tmp_path / "own.toml")
 

@@ -18,7 +18,7 @@ from fewbits.corpus.labels import label_table
 from fewbits.corpus.pairs import Pair
 from fewbits.corpus.splits import part_of
 from fewbits.errors import DataError, ParameterError
-from fewbits.evaluation import precision_at_k, random_floor
+from fewbits.evaluation import precision_of_each, random_floor
 from fewbits.features import TextVectorizer
 from fewbits.hashers.base import Hasher
 from fewbits.hashers.pairwise import PairwiseHasher
@@ -32,7 +32,8 @@ DEPTH = 10  # what a person looks at
 HELD_OUT_CUT = 0.8
 FEWEST = 100  # documents, of which a fifth are queries
 FEWEST_PAIRS = 50
-ALIKE = 0.01  # differences below it mean nothing with so few queries
+ALIKE = 0.01  # nobody would notice a smaller difference
+SURE = 3  # standard errors above chance: the best of a dozen candidates is easily two above it by luck
 TIMED_QUERIES = 100
 
 
@@ -43,6 +44,7 @@ class Candidate:
     method: str
     bits: int
     quality: float
+    error: float  # standard error of the quality
     seconds_learning: float
     bytes_per_document: int
     milliseconds_per_query: float  # from text to hits
@@ -56,7 +58,7 @@ class Corpus:
     vectorizer: TextVectorizer
     known: Any  # features that are learnt from, and that are searched
     learn: Callable[[Hasher], Hasher]
-    judge: Callable[[Hasher], float]
+    judge: Callable[[Hasher], tuple[float, float]]  # the quality and its standard error
     floor: float
     measure: str  # what the quality is
     told: str  # what is known about the documents beside their texts
@@ -76,6 +78,7 @@ class Recommendation:
 
     def __str__(self) -> str:
         one = self.chosen
+        size = f"{one.bytes_per_document} byte{'s' if one.bytes_per_document > 1 else ''} a document"
         if not self.helps:
             return (
                 f"Codes do not help on these texts: even the best, {self.best.method} with {self.best.bits} bits, has"
@@ -84,17 +87,20 @@ class Recommendation:
             )
         said = (
             f"Take {one.method} with {one.bits} bits: {self.measure} {one.quality:.3f} (at random {self.floor:.3f}),"
-            f" {one.bytes_per_document} bytes a document, {one.seconds_learning:.1f} s to learn,"
-            f" {one.milliseconds_per_query:.2f} ms a query. It learns from {self.needs}."
+            f" {size}, {one.seconds_learning:.1f} s to learn, {one.milliseconds_per_query:.2f} ms a query."
+            f" It learns from {self.needs}."
         )
-        if self.best is not one:
+        if self.best.quality > one.quality:
             said += f" The best, {self.best.method} with {self.best.bits} bits, has {self.best.quality:.3f}."
         return said
 
 
-def corpus_with_labels(documents: Iterable[Document], max_features: int = 20_000) -> Corpus:
-    """Hold out a fifth of the labelled documents as queries: do their nearest documents share a label with them?"""
-    documents = _with_words(documents)
+def corpus_with_labels(documents: Iterable[Document], vectorizer: TextVectorizer) -> Corpus:
+    """Hold out a fifth of the labelled documents as queries: do their nearest documents share a label with them?
+
+    Documents without a label are learnt from too, as when an engine is made, but are not searched.
+    """
+    documents, _ = _with_words(documents)
     labelled = [document for document in documents if document.labels]
     if len(labelled) < FEWEST:
         raise DataError(
@@ -107,61 +113,73 @@ def corpus_with_labels(documents: Iterable[Document], max_features: int = 20_000
     if len(names) < 2:
         raise DataError("all documents have the same label", allowed="two labels or more", got=", ".join(names))
     queries = [document for document in labelled if _is_held_out(document.id)]
-    known = [document for document in labelled if not _is_held_out(document.id)]
-    vectorizer, features = _vectorize(known, max_features)
+    known = [document for document in documents if not (document.labels and _is_held_out(document.id))]
+    features = vectorizer.fit_transform(document.text for document in known)
     asked = vectorizer.transform(document.text for document in queries)
     table, _ = label_table([document.labels for document in [*known, *queries]])
-    known_labels, query_labels = table[: len(known)], table[len(known) :]
     (features, known_labels), (asked, query_labels) = (
-        _saying_something(*both) for both in ((features, known_labels), (asked, query_labels))
+        _saying_something(*both) for both in ((features, table[: len(known)]), (asked, table[len(known) :]))
     )
+    searched = np.flatnonzero(np.diff(known_labels.indptr))
+    found = int((known_labels.sum(axis=0) > 0).sum())
+    if found < 2 or not asked.shape[0]:
+        raise DataError(
+            "too little is left when a fifth of the documents are queries",
+            allowed="two labels or more among the others, and a query that has one of their words",
+            got=f"labels among the others: {found}, such queries: {asked.shape[0]}",
+        )
+
+    def judge(hasher: Hasher) -> tuple[float, float]:
+        found = (hasher.transform(features[searched]), known_labels[searched])
+        precisions = precision_of_each(hasher.transform(asked), query_labels, *found, k=min(DEPTH, len(searched)))
+        return float(precisions.mean()), float(precisions.std() / len(precisions) ** 0.5)
+
     return Corpus(
         texts=[document.text for document in queries],
         vectorizer=vectorizer,
         known=features,
         learn=lambda hasher: hasher.fit(features, known_labels),
-        judge=lambda hasher: precision_at_k(
-            hasher.transform(asked), query_labels, hasher.transform(features), known_labels, k=DEPTH
-        ),
-        floor=random_floor(query_labels, known_labels),
+        judge=judge,
+        floor=random_floor(query_labels, known_labels[searched]),
         measure=f"precision at {DEPTH}",
         told="labels",
     )
 
 
-def corpus_with_pairs(documents: Iterable[Document], pairs: Sequence[Pair], max_features: int = 20_000) -> Corpus:
+def corpus_with_pairs(documents: Iterable[Document], pairs: Sequence[Pair], vectorizer: TextVectorizer) -> Corpus:
     """Hold out a fifth of the pairs: do codes tell those that belong together from the others?"""
-    documents = _with_words(documents)
-    rows = {str(document.id): row for row, document in enumerate(documents)}  # a number is a text in a CSV file
+    documents, rows = _with_words(documents)
     unknown = [id for pair in pairs for id in (pair.left, pair.right) if str(id) not in rows]
     if unknown:
         raise DataError(
-            "pairs name documents that are not there, or are empty or copies",
+            "pairs name documents that are not there, or have no text",
             got=f"{len(unknown)}, the first {unknown[0]!r}",
             hint="Name the field of the documents' ids: --id",
         )
-    held_out = [pair for pair in pairs if _is_held_out(f"{pair.left} {pair.right}")]
-    taught = [pair for pair in pairs if not _is_held_out(f"{pair.left} {pair.right}")]
-    together = sum(pair.same for pair in pairs)
-    if len(pairs) < FEWEST_PAIRS or any(len({pair.same for pair in some}) < 2 for some in (held_out, taught)):
-        got = f"{together} that belong together, {len(pairs) - together} that do not"
-        raise DataError("there are too few pairs", allowed=f"{FEWEST_PAIRS} or more, of both kinds", got=got)
-    vectorizer, features = _vectorize(documents, max_features)
-
-    def places(some: Sequence[Pair]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        chosen = np.array([(rows[str(pair.left)], rows[str(pair.right)]) for pair in some], dtype=np.int64)
-        return chosen, np.array([pair.same for pair in some])
+    # Two documents with the same text are one: whatever the method, their codes are the same.
+    marked = {(*sorted((rows[str(pair.left)], rows[str(pair.right)])), pair.same) for pair in pairs}
+    chosen = np.array(sorted(pair for pair in marked if pair[0] != pair[1]), dtype=np.int64).reshape(-1, 3)
+    same = chosen[:, 2] == 1
+    is_held_out = np.array([_is_held_out(f"{documents[a].id} {documents[b].id}") for a, b, _ in chosen], dtype=bool)
+    if len(chosen) < FEWEST_PAIRS or any(len(set(some)) < 2 for some in (same[is_held_out], same[~is_held_out])):
+        got = f"{same.sum()} that belong together, {(~same).sum()} that do not"
+        allowed = f"{FEWEST_PAIRS} or more of documents with different texts, of both kinds"
+        raise DataError("there are too few pairs", allowed=allowed, got=got)
+    features = vectorizer.fit_transform(document.text for document in documents)
 
     def learn(hasher: Hasher) -> Hasher:
         if isinstance(hasher, PairwiseHasher):
-            return hasher.fit_pairs(features, *places(taught))
+            return hasher.fit_pairs(features, chosen[~is_held_out, :2], same[~is_held_out])
         return hasher.fit(features)  # one that needs labels says so
 
-    def judge(hasher: Hasher) -> float:
+    def judge(hasher: Hasher) -> tuple[float, float]:
         codes = hasher.transform(features)
-        asked, same = places(held_out)
-        differing: NDArray[np.int64] = (codes[asked[:, 0]] != codes[asked[:, 1]]).sum(axis=1)
-        return float(roc_auc_score(same, -differing))
+        left, right, _ = chosen[is_held_out].T
+        asked = same[is_held_out]
+        differing: NDArray[np.int64] = (codes[left] != codes[right]).sum(axis=1)
+        ones, zeros = int(asked.sum()), int((~asked).sum())
+        error = ((ones + zeros + 1) / (12 * ones * zeros)) ** 0.5  # of a random order (Mann and Whitney, 1947)
+        return float(roc_auc_score(asked, -differing)), error
 
     return Corpus(
         texts=[document.text for document in documents[:TIMED_QUERIES]],
@@ -193,17 +211,19 @@ def check_candidates(methods: Sequence[str], lengths: Sequence[int], *, with_pai
 def bench_corpus(
     corpus: Corpus, methods: Sequence[str] | None = None, lengths: Sequence[int] = LENGTHS, seed: int = 0
 ) -> Iterator[Candidate]:
-    """Measure every method at every length."""
-    for method in methods or COMPARED:
-        for bits in lengths:
+    """Measure every method at every length, each once however often it is named."""
+    for method in dict.fromkeys(methods or COMPARED):
+        for bits in dict.fromkeys(lengths):
             hasher = make_hasher(method, bits, seed)
             start = time.perf_counter()
             corpus.learn(hasher)
             seconds = time.perf_counter() - start
+            quality, error = corpus.judge(hasher)
             yield Candidate(
                 method=method,
                 bits=bits,
-                quality=round(corpus.judge(hasher), 4),
+                quality=round(quality, 4),
+                error=round(error, 4),
                 seconds_learning=round(seconds, 2),
                 bytes_per_document=n_bytes(bits),
                 milliseconds_per_query=round(_milliseconds_per_query(corpus, hasher), 3),
@@ -211,13 +231,13 @@ def bench_corpus(
 
 
 def recommend(candidates: Sequence[Candidate], corpus: Corpus) -> Recommendation:
-    """Of those as good as the best but for chance: the fewest bytes, then the least time to learn."""
+    """Of those within a standard error of the best: the fewest bytes, then the least time to learn."""
     best = max(candidates, key=lambda one: one.quality)
-    as_good = [one for one in candidates if best.quality - one.quality <= ALIKE]
+    as_good = [one for one in candidates if best.quality - one.quality <= max(ALIKE, best.error)]
     chosen = min(as_good, key=lambda one: (one.bytes_per_document, one.seconds_learning))
     setting = find_method(chosen.method).setting
     needs = "texts alone" if setting == "unsupervised" else f"texts and {corpus.told}; documents to search need none"
-    helps = best.quality - corpus.floor > ALIKE
+    helps = best.quality - corpus.floor > max(ALIKE, SURE * best.error)
     return Recommendation(best, chosen, corpus.floor, corpus.measure, needs, corpus.told, helps)
 
 
@@ -238,26 +258,27 @@ def _is_held_out(id: object) -> bool:
     return part_of("own", id, (HELD_OUT_CUT, HELD_OUT_CUT)) == "test"
 
 
-def _with_words(documents: Iterable[Document]) -> list[Document]:
-    """All documents that have a word, each once: a copy among the queries would make any figure look better."""
-    seen: set[bytes] = set()
-    kept = []
+def _with_words(documents: Iterable[Document]) -> tuple[list[Document], dict[str, int]]:
+    """All documents that have a word, each once: a copy among the queries would make any figure look better.
+
+    Beside them, which of them has the text of each id; a number is a text in a CSV file.
+    """
+    places: dict[bytes, int] = {}
+    kept: list[Document] = []
+    rows: dict[str, int] = {}
     for document in documents:
-        digest = hashlib.sha256(document.text.encode()).digest()
-        if document.text.strip() and digest not in seen:
-            seen.add(digest)
-            kept.append(document)
+        if document.text.strip():
+            digest = hashlib.sha256(document.text.encode()).digest()
+            if digest not in places:
+                places[digest] = len(kept)
+                kept.append(document)
+            rows[str(document.id)] = places[digest]
     if len(kept) < FEWEST:
         raise DataError("too few different documents", allowed=f"{FEWEST} or more", got=len(kept))
-    return kept
+    return kept, rows
 
 
 def _saying_something(features: Any, labels: Any) -> tuple[Any, Any]:
     """The rows of documents that have a word of the vocabulary."""
     rows = np.flatnonzero(np.diff(features.indptr) > 0)
     return features[rows], labels[rows]
-
-
-def _vectorize(documents: Sequence[Document], max_features: int) -> tuple[TextVectorizer, Any]:
-    vectorizer = TextVectorizer(max_features=max_features)
-    return vectorizer, vectorizer.fit_transform(document.text for document in documents)

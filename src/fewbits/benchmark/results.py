@@ -68,6 +68,7 @@ class Result:
             not isinstance(content, dict)
             or content.pop("format_version", None) != FORMAT_VERSION
             or set(content) | {"error"} != names
+            or not (content.get("error") or "precision_at_100" in content["metrics"])
         ):
             raise BrokenFolderError(f"{path} is no result of this version", allowed=f"format {FORMAT_VERSION}")
         return cls(**content)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fewbits.benchmark.results import file_name, run_key
+from fewbits.checks import check_whole_number
 from fewbits.codes import check_n_bits
 from fewbits.corpus.splits import PARTS
 from fewbits.datasets import find_source
@@ -27,6 +28,7 @@ else:  # the same library, before it was part of Python
 SUITES = ("quick", "paper", "scale", "ablation", "estimators")
 NEEDED = {"methods", "datasets", "bits", "seeds"}
 ALLOWED = NEEDED | {"parameters", "grid"}
+LARGEST_SEED = 2**32 - 1  # of NumPy's generators
 # parameters that are told elsewhere in a result, or say nothing about what was learnt
 HOW_NOT_WHAT = ("n_bits", "random_state", "callbacks", "checkpoint", "device", "verbose")
 
@@ -105,9 +107,12 @@ def load_suite(name: str | Path) -> Suite:
     source = Path(name) if own else files("fewbits.benchmark").joinpath("suites", f"{name}.toml")
     try:
         content = tomllib.loads(source.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DataError(f"{name} is not TOML", got=error) from error
-    specs = [spec for block in content.get("runs", []) for spec in _specs(block, str(name))]
+    blocks = content.get("runs", [])
+    if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
+        raise DataError(f"{name}: runs are not as they should be", allowed="one [[runs]] or more", got=repr(blocks))
+    specs = [spec for block in blocks for spec in _specs(block, str(name))]
     if not specs:
         raise DataError(f"{name} names no run", allowed="one [[runs]] or more", hint="See docs/benchmark.md.")
     return Suite(Path(name).stem, str(content.get("title", "")), specs)
@@ -115,17 +120,29 @@ def load_suite(name: str | Path) -> Suite:
 
 def _specs(block: dict[str, Any], suite: str) -> Iterator[Spec]:
     """All runs of one block, checked."""
-    if not NEEDED <= set(block) <= ALLOWED or not all(isinstance(block[name], list) for name in NEEDED):
-        needed = ", ".join(sorted(NEEDED))
+    if not _is_block(block):
         raise DataError(
             f"{suite}: a block of runs is not as it should be",
-            allowed=f"lists {needed}; tables parameters, grid",
-            got=", ".join(sorted(block)),
+            allowed=f"lists {', '.join(sorted(NEEDED))}; tables parameters, grid (of lists)",
+            got=", ".join(f"{name} = {value!r}" for name, value in sorted(block.items())),
         )
     grid = block.get("grid", {})
+    for seed in block["seeds"]:
+        check_whole_number(f"{suite}: a seed", seed, 0, LARGEST_SEED)
     for dataset, method, bits, seed in product(block["datasets"], block["methods"], block["bits"], block["seeds"]):
         for values in product(*grid.values()):
             chosen = {**block.get("parameters", {}), **dict(zip(grid, values, strict=True))}
             spec = Spec(method, dataset, bits, seed, parameters=chosen)
             spec.check()
             yield spec
+
+
+def _is_block(block: dict[str, Any]) -> bool:
+    tables = [block.get(name, {}) for name in ("parameters", "grid")]
+    return (
+        set(block) >= NEEDED
+        and set(block) <= ALLOWED
+        and all(isinstance(block[name], list) for name in NEEDED)
+        and all(isinstance(table, dict) for table in tables)
+        and all(isinstance(values, list) for values in tables[1].values())
+    )

@@ -30,12 +30,13 @@ from fewbits.benchmark.results import Result, load_failures, load_results
 from fewbits.benchmark.runner import Step, run_all
 from fewbits.benchmark.store import Store
 from fewbits.benchmark.suites import load_suite
-from fewbits.cli.options import AsJson, Encoding, IdField, TextFields
+from fewbits.cli.options import AsJson, Encoding, IdField, MaxFeatures, TextFields, TokenPattern
 from fewbits.cli.output import err, out, print_json, print_table, watch
 from fewbits.corpus import read_documents
 from fewbits.corpus.pairs import read_pairs
 from fewbits.datasets import load_dataset
-from fewbits.errors import DataError
+from fewbits.errors import DataError, ParameterError
+from fewbits.features import TextVectorizer
 
 bench = typer.Typer(
     help="Suites of runs, their tables and figures, and a bench for your own corpus.", rich_markup_mode=None
@@ -156,6 +157,8 @@ def bench_own(
         Path | None, typer.Option(help="Instead of labels: a file of pairs, fields left, right (ids) and same.")
     ] = None,
     encoding: Encoding = "utf-8",
+    max_features: MaxFeatures = 20_000,
+    token_pattern: TokenPattern = None,
     method: Annotated[
         list[str] | None, typer.Option(help=f"Method, or several. [default: {', '.join(COMPARED)}]")
     ] = None,
@@ -167,13 +170,19 @@ def bench_own(
     Example: fewbits bench own news.jsonl --text title --text body --label topic
     """
     methods, lengths = method or list(COMPARED), bits or list(LENGTHS)
+    if pairs is not None and label is not None:
+        raise ParameterError("labels and pairs are two ways to judge codes", allowed="--label or --pairs", got="both")
     check_candidates(methods, lengths, with_pairs=pairs is not None)
     documents = read_documents(
         source, text=text or "text", id=id, label=label, label_separator=label_separator, encoding=encoding
     )
     read = watch(documents, "Reading documents")
-    corpus = corpus_with_labels(read) if pairs is None else corpus_with_pairs(read, list(read_pairs(pairs)))
-    count = len(lengths) * len(methods)
+    vectorizer = TextVectorizer(max_features=max_features, token_pattern=token_pattern)
+    if pairs is None:
+        corpus = corpus_with_labels(read, vectorizer)
+    else:
+        corpus = corpus_with_pairs(read, list(read_pairs(pairs)), vectorizer)
+    count = len(set(lengths)) * len(set(methods))
     candidates = list(watch(bench_corpus(corpus, methods, lengths), "Comparing", total=count))
     advice = recommend(candidates, corpus)
     if as_json:
@@ -191,7 +200,7 @@ def bench_own(
         for one in candidates
     ]
     print_table(header, rows)
-    out.print(f"\n{advice}", markup=False)
+    out.print(f"\n{advice}", markup=False, soft_wrap=True)
     return None
 
 

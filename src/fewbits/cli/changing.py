@@ -20,9 +20,11 @@ from fewbits.cli.options import (
     IdField,
     LabelField,
     LabelSeparator,
+    MaxFeatures,
     MetadataFields,
     Source,
     TextFields,
+    TokenPattern,
 )
 from fewbits.cli.output import err, out, print_json, watch
 from fewbits.corpus import Document, read_documents
@@ -49,10 +51,8 @@ def fit(
         str | None,
         typer.Option(help="Method that learns the codes. [default: pairwise with labels, else bernoulli-vae]"),
     ] = None,
-    max_features: Annotated[int, typer.Option(help="Words in the vocabulary.")] = 20_000,
-    token_pattern: Annotated[
-        str | None, typer.Option(help="Regular expression of a word. [default: letters a-z]")
-    ] = None,
+    max_features: MaxFeatures = 20_000,
+    token_pattern: TokenPattern = None,
     learn_from: Annotated[
         int, typer.Option(help="Documents to learn from at most, a random choice; all are encoded.", min=2)
     ] = LEARN_FROM,

@@ -23,6 +23,8 @@ LabelSeparator = Annotated[str | None, typer.Option(help="What separates labels 
 MetadataFields = Annotated[
     list[str] | None, typer.Option("--metadata", help="Field to keep beside the text and to filter by, or several.")
 ]
+MaxFeatures = Annotated[int, typer.Option(help="Words in the vocabulary.")]
+TokenPattern = Annotated[str | None, typer.Option(help="Regular expression of a word. [default: letters a-z]")]
 Encoding = Annotated[str, typer.Option(help="Encoding of the file.")]
 EmbeddingsFile = Annotated[Path | None, typer.Option(help="A .npy table of ready-made embeddings, a row a document.")]
 OnlyLabels = Annotated[

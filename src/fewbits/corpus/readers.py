@@ -149,7 +149,7 @@ def _json_records(stream: BinaryIO, name: str, encoding: str) -> Iterator[tuple[
         try:
             record = json.loads(line)
         except json.JSONDecodeError as error:
-            hint = "Every line is one JSON object; see the line with: sed -n " + f"{number}p"
+            hint = f"Every line is one JSON object; see the line with: sed -n {number}p {name}"
             raise DataError(f"{where} is not JSON", got=f"{error.msg} at column {error.colno}", hint=hint) from error
         except RecursionError:
             raise DataError(f"{where} is nested too deeply") from None

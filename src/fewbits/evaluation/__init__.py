@@ -5,6 +5,7 @@ from fewbits.evaluation.retrieval import (
     mean_average_precision,
     neighbour_recall,
     precision_at_k,
+    precision_of_each,
     random_floor,
     recall_within_radius,
 )
@@ -16,6 +17,7 @@ __all__ = [
     "mean_average_precision",
     "neighbour_recall",
     "precision_at_k",
+    "precision_of_each",
     "random_floor",
     "recall_within_radius",
 ]

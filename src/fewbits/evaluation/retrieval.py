@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma
 
 from fewbits.checks import check_whole_number
@@ -26,6 +26,17 @@ def precision_at_k(
     0.5
     """
     return shell_precision(shells(query_codes, query_labels, database_codes, database_labels), k)
+
+
+def precision_of_each(
+    query_codes: ArrayLike, query_labels: Any, database_codes: ArrayLike, database_labels: Any, k: int = 100
+) -> NDArray[np.float64]:
+    """:func:`precision_at_k` of each query by itself (queries,), to see how much it varies.
+
+    >>> precision_of_each([[0, 0], [1, 1]], ["a", "b"], [[0, 1], [0, 0], [1, 1]], ["a", "b", "b"], k=1).tolist()
+    [0.0, 1.0]
+    """
+    return _precisions(shells(query_codes, query_labels, database_codes, database_labels), k)
 
 
 def mean_average_precision(
@@ -56,7 +67,12 @@ def recall_within_radius(
 
 def shell_precision(counted: Shells, k: int) -> float:
     """:func:`precision_at_k` from shells that are counted already."""
-    return float((counted.relevant * counted.taken(k)).sum(axis=1).mean() / k)
+    return float(_precisions(counted, k).mean())
+
+
+def _precisions(counted: Shells, k: int) -> NDArray[np.float64]:
+    relevant: NDArray[np.float64] = (counted.relevant * counted.taken(k)).sum(axis=1)
+    return relevant / k
 
 
 def shell_average_precision(counted: Shells) -> float:
