@@ -25,10 +25,11 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# 200 processes killed at random moments, and a minute of reading beside a writer.
+# 200 processes killed at random moments, a minute of reading beside a writer, and the quick suite's runner killed.
 durability: $(VENV)/.dev
 	$(BIN)/python tests/durability.py --kills 200
 	FEWBITS_SECONDS=60 $(BIN)/python -m pytest -q -rP tests/test_durability.py -k another_process_writes
+	FEWBITS_SUITE=quick $(BIN)/python -m pytest -q tests/test_bench_runner.py -k killed_at_random
 
 # Every suite, what has no result file yet; what is not about retrieval; then the pages made from all. The whole takes
 # hours: it can be stopped and goes on where it was.
