@@ -14,6 +14,7 @@ from typing import Any
 import joblib
 import numpy as np
 import pytest
+import torch
 from scipy import io as scipy_io
 from scipy import sparse
 
@@ -28,6 +29,7 @@ from fewbits.corpus.tmc import read_tmc
 from fewbits.datasets import SOURCES
 from fewbits.errors import DataError, MissingFileError, ParameterError
 from fewbits.hashers.registry import make_hasher, write_hasher
+from fewbits.learning.bags import Bags
 
 ROOT = Path(__file__).parents[1]
 # protocol: train, validation, test, vocabulary, labels, random floor
@@ -262,6 +264,15 @@ def test_the_same_documents_have_the_same_fingerprint_however_packed_and_others_
     assert one.fingerprint == two.fingerprint != three.fingerprint
 
 
+def torch_logits(hasher: Any, rows: Any) -> Any:
+    """Logits by the products that training uses."""
+    (table, start), *later = [[torch.from_numpy(part) for part in layer] for layer in hasher.encoder_layers_]
+    x = Bags.from_rows(rows).times(table) + start
+    for weights, bias in later:
+        x = torch.relu(x) @ weights + bias
+    return x.numpy()
+
+
 @pytest.mark.xdist_group("archives")
 @pytest.mark.parametrize("method", ["bernoulli-vae", "pairwise", "arm-dvae"])
 def test_without_torch_every_document_has_the_same_code_alone_in_any_batch_and_order(
@@ -277,6 +288,8 @@ def test_without_torch_every_document_has_the_same_code_alone_in_any_batch_and_o
     assert len(codes) == 18_846
     write_hasher(hasher, tmp_path)
     assert np.array_equal(encode_without_torch(tmp_path, rows), codes)
+    by_torch = torch_logits(hasher, rows) >= 0
+    assert np.abs(hasher.margins(rows))[by_torch != codes].max(initial=0) < 1e-5  # but for rounding at the plane itself
     generator = np.random.default_rng(0)
     order = generator.permutation(len(codes))
     cuts = np.cumsum(generator.choice([1, 7, 100, 1000], len(codes)))
