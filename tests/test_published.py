@@ -249,8 +249,8 @@ def test_published_figures_near_chance_are_named_where_ours_are_far_above_it() -
     assert "near chance, as no sound run of ours is: S-RBM at 32 bits." in notes
 
 
-def test_no_run_of_the_store_needed_4_gigabytes() -> None:
-    assert max(found.peak_memory_mb for found in load_results(ROOT / "results")) < 4000
+def test_no_run_of_the_store_needed_2_and_a_half_gigabytes() -> None:
+    assert max(found.peak_memory_mb for found in load_results(ROOT / "results")) < 2500
 
 
 def test_the_committed_comparison_is_what_the_committed_results_give() -> None:
