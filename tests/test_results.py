@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -74,6 +75,15 @@ def test_different_runs_have_different_files(dataset: Dataset) -> None:
         evaluate("itq", dataset, 8, 0, part="validation"),
     ]
     assert len({run.file_name for run in runs}) == 5
+
+
+def test_a_result_without_its_figure_is_refused_and_a_failed_run_needs_none(dataset: Dataset, tmp_path: Path) -> None:
+    well = replace(evaluate("lsh", dataset, 8, 0), metrics={})
+    path = well.save(tmp_path)
+    with pytest.raises(BrokenFolderError, match="is no result of this version"):
+        Result.load(path)
+    failed = replace(well, error="it failed")
+    assert Result.load(failed.save(tmp_path)) == failed
 
 
 def test_an_unknown_part_and_a_broken_store_are_refused(dataset: Dataset, tmp_path: Path) -> None:

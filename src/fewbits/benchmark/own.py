@@ -130,8 +130,8 @@ def corpus_with_labels(documents: Iterable[Document], vectorizer: TextVectorizer
         )
 
     def judge(hasher: Hasher) -> tuple[float, float]:
-        found = (hasher.transform(features[searched]), known_labels[searched])
-        precisions = precision_of_each(hasher.transform(asked), query_labels, *found, k=min(DEPTH, len(searched)))
+        database = (hasher.transform(features[searched]), known_labels[searched])
+        precisions = precision_of_each(hasher.transform(asked), query_labels, *database, k=min(DEPTH, len(searched)))
         return float(precisions.mean()), float(precisions.std() / len(precisions) ** 0.5)
 
     return Corpus(
