@@ -180,6 +180,31 @@ def test_the_history_tells_the_balance_of_the_bits() -> None:
     assert rare["commonest_bit"] < 0.1
 
 
+def test_memory_does_not_grow_with_the_steps_of_an_epoch() -> None:
+    script = """
+import numpy as np
+from scipy import sparse
+from fewbits import BernoulliVAE
+from fewbits.benchmark.memory import forget_peak, peak_memory_mb
+
+def needed_for(documents):
+    table = sparse.random_array((documents, 20_000), density=0.004, rng=np.random.default_rng(0))
+    rows = sparse.csr_array(table, dtype=np.float32)
+    few = {"n_neighbours": 5, "neighbour_dimensions": 8, "refinements": 0}
+    hasher = BernoulliVAE(128, epochs=1, batch_size=100, **few, random_state=0)
+    forget_peak()
+    before = peak_memory_mb()
+    hasher.fit(rows)
+    return peak_memory_mb() - before
+
+needed_for(500)  # libraries are loaded
+print(needed_for(10_000))
+"""
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, capture_output=True, text=True)
+    print(f"{float(run.stdout):.0f} MB")
+    assert float(run.stdout) < 170  # 110; were something kept of each of the 100 steps, 240
+
+
 @pytest.mark.parametrize("refinements", [0, 1])
 def test_a_prior_may_be_one_number_for_each_bit(refinements: int, tmp_path: Path) -> None:
     prior = np.array([0.1, 0.9] * 8)

@@ -73,6 +73,39 @@ def _sum(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.stack(parts).sum(dim=0)
 
 
+class Bits:
+    """How sure the bits of an epoch are and how balanced, as sums.
+
+    The logits themselves would be a block a step that stays among large ones that go: no large one fits again where the
+    last one was, and memory grows by gigabytes.
+    """
+
+    def __init__(self) -> None:
+        self._documents = 0
+        self._ones: Tensor | None = None  # (bits,): sums of p
+        self._sureness: Tensor | None = None  # (bits,): sums of |p - 1/2|
+
+    def add(self, logits: Tensor) -> None:
+        """Add those of a batch (documents, bits)."""
+        p = torch.sigmoid(logits)
+        if self._ones is None or self._sureness is None:
+            self._ones, self._sureness = (torch.zeros_like(logits[0], dtype=torch.float64) for _ in range(2))
+        self._documents += len(p)
+        self._ones += p.sum(dim=0)
+        self._sureness += p.sub_(0.5).abs_().sum(dim=0)
+
+    def summary(self) -> dict[str, float]:
+        """Sureness, and the shares of ones of the bits that have the fewest and the most."""
+        if self._ones is None or self._sureness is None:
+            return {}
+        shares = self._ones / self._documents
+        return {
+            "confidence": float(self._sureness.mean() / self._documents * 2),  # 0 for coins, 1 for bits that are sure
+            "rarest_bit": float(shares.min()),
+            "commonest_bit": float(shares.max()),
+        }
+
+
 class Objective:
     """Computes the loss of a batch."""
 
@@ -88,23 +121,16 @@ class Objective:
         self.estimator = estimator
         self.pair_loss = pair_loss or PairLoss()
         self.sample_pairs = sample_pairs
-        self._logits: list[Tensor] = []  # of an epoch's batches
+        self._bits = Bits()
 
     def begin_epoch(self, epoch: int) -> None:
         """Follow the estimator's own schedule."""
         self.estimator.begin_epoch(epoch)
-        self._logits = []
+        self._bits = Bits()
 
     def end_epoch(self) -> dict[str, float]:
-        """How sure bits are, and their balance: the shares of ones of the bits that have the fewest and the most."""
-        p = torch.sigmoid(torch.cat(self._logits))
-        self._logits = []
-        shares = p.mean(dim=0)
-        return {
-            "confidence": float((p - 0.5).abs().mean() * 2),  # 0 for coins, 1 for bits that are sure
-            "rarest_bit": float(shares.min()),
-            "commonest_bit": float(shares.max()),
-        }
+        """How sure bits were and how balanced."""
+        return self._bits.summary()
 
     def __call__(
         self, model: Model, batch: Batch, done: float, generator: torch.Generator | None
@@ -127,7 +153,7 @@ class Objective:
             if term is not None:
                 total = total + term
                 terms[name] = term.detach()
-        self._logits.append(logits.detach())
+        self._bits.add(logits.detach())
         return total, terms
 
     def _pair_term(

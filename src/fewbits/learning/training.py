@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
@@ -120,14 +119,14 @@ class Training:
         generator = torch.Generator(self._device).manual_seed(self.loop.seed * 1_000_003 + epoch)
         self.objective.begin_epoch(epoch)
         self.model.train()
-        terms: defaultdict[str, list[Tensor]] = defaultdict(list)
+        sums: dict[str, Tensor] = {}  # not all values: what stays among blocks that go keeps memory from being reused
         steps = self.loop.steps_per_epoch
         start = time.perf_counter()
         for step, batch in enumerate(self.batches(epoch)):
             done = (epoch + step / steps) / self.loop.epochs
             for name, value in self._step(batch, done, generator).items():
-                terms[name].append(value)
-        means = {name: float(torch.stack(values).sum()) / steps for name, values in terms.items()}
+                sums.setdefault(name, torch.zeros_like(value, dtype=torch.float64)).add_(value)
+        means = {name: float(total) / steps for name, total in sums.items()}
         self.optimizer.finish()
         seconds = round(time.perf_counter() - start, 3)
         if not all(map(math.isfinite, means.values())):
