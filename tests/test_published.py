@@ -110,6 +110,18 @@ def test_a_published_table_is_whole_and_adds_up(table: str, count: int, total: f
         ((0.86, 0.84), (0.80, 0.78), (0.7, 0.7), ": they agree on the best value."),
         ((0.84, 0.82), (0.85, 0.83), (0.7, 0.7), "the spread of the seeds (0.014) they agree on the best value."),
         ((0.80, 0.78), (0.86, 0.84), (0.7, 0.7), ": they do not agree on the best value."),
+        (
+            (0.86, 0.84),
+            (0.80, 0.78),
+            (0.7, 0.7),
+            "does from 0 to 0.05 and from 0.05 to 0.075, and the",
+        ),
+        (
+            (0.80, 0.78),
+            (0.86, 0.84),
+            (0.9, 0.9),
+            "nowhere, and the other way from 0 to 0.05 and from 0.05",
+        ),
         ((0.84, 0.82), (0.85, 0.83), (0.85, 0.83), "(0.014) ours does not depend on it in this range"),
     ],
 )
@@ -141,12 +153,12 @@ def test_an_ablation_that_nobody_published_has_a_row_for_each_method_and_data_se
         result("psh-arm", 32, 0.8, "ng20", estimator="flip"),
     ]
     table = ablation_table(Store(runs), "estimator").markdown()
-    assert "(Reuters, 32 bits; 20 Newsgroups, 32 bits)" in table
+    assert "(Reuters, 32 bits; 20 Newsgroups, 32 bits; TMC, 32 bits)" in table
     assert "|  | arm | flip |" in table
     assert "Made by: `fewbits bench run ablation && fewbits bench run paper`" in table
     assert "| ARM-DVAE, Reuters | 0.740 | 0.790 |" in table
     assert "| PSH-ARM, 20 Newsgroups |  | 0.800 |" in table
-    assert "A random ranking has 0.0500 on Reuters, 0.0500 on 20 Newsgroups. 2 of 4 runs are missing." in table
+    assert "A random ranking has 0.0500 on Reuters, 0.0500 on 20 Newsgroups. 4 of 6 runs are missing." in table
     alphas = [result("psh-gs", 32, 0.6, label_weight=[0.01, 0.1]), result("psh-gs", 32, 0.8)]
     rising = ablation_table(Store(alphas), "label_weight").markdown()
     assert "|  | 0.01 to 0.1 | 1 to 100 |" in rising

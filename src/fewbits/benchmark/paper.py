@@ -7,6 +7,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -288,7 +289,23 @@ def _agreement(table: Table) -> list[str]:
         agree = "they agree on the best value"
     elif ours[our_best] - ours[their_best] <= spread:
         agree = f"within the spread of the seeds ({spread:.3f}) they agree on the best value"
-    return [f"Over the paper's values, the published precision {_course(theirs)}; ours {_course(ours)}: {agree}."]
+    told = [f"Over the paper's values, the published precision {_course(theirs)}; ours {_course(ours)}: {agree}."]
+    return told if ours_falls <= spread else [*told, _step_by_step(theirs, ours, spread)]
+
+
+def _step_by_step(theirs: dict[str, float], ours: dict[str, float], spread: float) -> str:
+    """Between which values our figures, by more than chance, go the way of the published ones, and where not."""
+    same: list[str] = []
+    opposite: list[str] = []
+    for before, after in pairwise(theirs):
+        our_way, their_way = (figures[after] - figures[before] for figures in (ours, theirs))
+        if abs(our_way) > spread:
+            (same if our_way * their_way > 0 else opposite).append(f"from {before} to {after}")
+    as_theirs, otherwise = (" and ".join(steps) or "nowhere" for steps in (same, opposite))
+    return (
+        f"From value to value, by more than the spread of the seeds ({spread:.3f}), ours goes as the published"
+        f" precision does {as_theirs}, and the other way {otherwise}."
+    )
 
 
 def _course(figures: dict[str, float]) -> str:
