@@ -73,7 +73,7 @@ def _sum(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.stack(parts).sum(dim=0)
 
 
-class Bits:
+class BitBalance:
     """How sure the bits of an epoch are and how balanced, as sums.
 
     The logits themselves would be a block a step that stays among large ones that go: no large one fits again where the
@@ -121,16 +121,16 @@ class Objective:
         self.estimator = estimator
         self.pair_loss = pair_loss or PairLoss()
         self.sample_pairs = sample_pairs
-        self._bits = Bits()
+        self._balance = BitBalance()
 
     def begin_epoch(self, epoch: int) -> None:
         """Follow the estimator's own schedule."""
         self.estimator.begin_epoch(epoch)
-        self._bits = Bits()
+        self._balance = BitBalance()
 
     def end_epoch(self) -> dict[str, float]:
         """How sure bits were and how balanced."""
-        return self._bits.summary()
+        return self._balance.summary()
 
     def __call__(
         self, model: Model, batch: Batch, done: float, generator: torch.Generator | None
@@ -153,7 +153,7 @@ class Objective:
             if term is not None:
                 total = total + term
                 terms[name] = term.detach()
-        self._bits.add(logits.detach())
+        self._balance.add(logits.detach())
         return total, terms
 
     def _pair_term(
