@@ -134,7 +134,9 @@ def test_ours_agree_with_an_ablation_of_the_paper_where_the_best_value_is_the_sa
         for weight, precisions in weights.items()
         for seed, precision in enumerate(precisions)
     ]
+    runs += [result("pairwise", 32, 0.9, pair_weight=0.01), result("pairwise", 32, 0.6, pair_weight=100.0)]
     told = ablation_table(Store(runs), "pair_weight").markdown()
+    assert "; PairwiseHasher (ours) is best at 0.01 and lower by 0.300 at 100." in told
     assert "the published precision is best at 0.05 and lower by 0.122 at 0.09" in told
     assert said in told
     assert "agree" not in ablation_table(Store(runs[2:]), "pair_weight").markdown()  # not all values were run

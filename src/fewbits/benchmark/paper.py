@@ -290,7 +290,9 @@ def _agreement(table: Table) -> list[str]:
     elif ours[our_best] - ours[their_best] <= spread:
         agree = f"within the spread of the seeds ({spread:.3f}) they agree on the best value"
     told = [f"Over the paper's values, the published precision {_course(theirs)}; ours {_course(ours)}: {agree}."]
-    return told if ours_falls <= spread else [*told, _step_by_step(theirs, ours, spread)]
+    if ours_falls > spread:
+        told.append(_step_by_step(theirs, ours, spread))
+    return [*told, _over_all_values(table)]
 
 
 def _step_by_step(theirs: dict[str, float], ours: dict[str, float], spread: float) -> str:
@@ -306,6 +308,17 @@ def _step_by_step(theirs: dict[str, float], ours: dict[str, float], spread: floa
         f"From value to value, by more than the spread of the seeds ({spread:.3f}), ours goes as the published"
         f" precision does {as_theirs}, and the other way {otherwise}."
     )
+
+
+def _over_all_values(table: Table) -> str:
+    """The course of every row over all values that were run, those of our own scale among them."""
+    courses = []
+    for row in table.rows:
+        means = {column: cell.mean for column, cell in zip(table.columns, row.cells, strict=True)}
+        known = {column: mean for column, mean in means.items() if mean is not None}
+        if len(known) > 1:
+            courses.append(f"{row.title} {_course(known)}")
+    return f"Over all values that were run, {'; '.join(courses)}."
 
 
 def _course(figures: dict[str, float]) -> str:
