@@ -231,6 +231,15 @@ def test_on_tmc_a_row_is_judged_by_its_place_among_the_methods_alone(
     assert table.count("not in its tables") > 2  # of methods that were run or printed alone
 
 
+def test_on_tmc_a_row_that_has_lost_many_places_has_its_reason_below() -> None:
+    falls_by = {2: ("lsh", "sph", "arm-dvae"), 3: ("sth", "lsh", "sph", "arm-dvae")}  # in the published order
+    for places, methods in falls_by.items():
+        runs = [result(method, 32, 0.7, "tmc") for method in methods[:-1]]
+        table = section(page(*runs, result("arm-dvae", 32, 0.6, "tmc")), "TMC, unsupervised")
+        assert f"worse (-{places}.0 places)" in table
+        assert ("- ARM-DVAE: reason not found yet" in table) == (places == 3)
+
+
 def test_what_was_chosen_otherwise_than_by_the_paper_is_told_with_the_figures_of_the_presets() -> None:
     said = page()
     for text in (said, render([]), render_page([], [], ROOT / "nowhere")):

@@ -16,7 +16,7 @@ from fewbits.benchmark.published import PLACES, TOLERANCE, verdict, verdict_by_p
 from fewbits.benchmark.store import Store
 from fewbits.benchmark.suites import Spec
 
-FAR = 0.05  # a row that is worse by so much has its reason told
+FAR, FAR_PLACES = 0.05, 3.0  # a row that is worse by so much has its reason told
 NO_REASON = "reason not found yet"
 
 
@@ -62,10 +62,15 @@ def render_comparison(store: Store, figures: Iterable[Figure]) -> str:
 
 def _collection(store: Store, dataset: str, table: Table) -> list[str]:
     if dataset in OF_OTHER_WORDS:
-        return [_judged(table, [verdict_by_place(gains) for gains in _places_gained(table)])]
-    far = [row for row in table.rows if round(_compare(row)[1], 3) <= -FAR]
-    reasons = [f"- {row.title}: {_why(store, row, dataset)}" for row in far]
-    judged = _judged(table, [_compare(row)[0] for row in table.rows])
+        verdicts, far = [verdict_by_place(gains) for gains in _places_gained(table)], FAR_PLACES
+    else:
+        verdicts, far = [_compare(row) for row in table.rows], FAR
+    reasons = [
+        f"- {row.title}: {_why(store, row, dataset)}"
+        for row, (_, gain) in zip(table.rows, verdicts, strict=True)
+        if round(gain, 3) <= -far
+    ]
+    judged = _judged(table, [said for said, _ in verdicts])
     return [judged, *(["Why so much worse:\n", *reasons, ""] if reasons else [])]
 
 
@@ -115,7 +120,7 @@ paper's tables (`src/fewbits/benchmark/published.json`, with their sources). Our
 standard deviation, on the same splits for every method; the published ones, in parentheses, are on the paper's own
 splits. *Verdict*: the mean difference over the lengths; within {TOLERANCE} the rows agree. Where ours are worse by
 {FAR} or more the reason stands below. Where figures cannot be compared (TMC) the verdict goes by the place that a
-method has among the others; within {PLACES:g} the rows agree.
+method has among the others; within {PLACES:g} the rows agree, from {FAR_PLACES:g} worse on the reason is told.
 
 {CHOSEN_WITH_LABELS}
 

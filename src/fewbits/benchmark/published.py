@@ -44,13 +44,13 @@ def verdict(ours: Mapping[int, float], printed: Mapping[int, float]) -> tuple[st
     return f"{said} ({gap:+.3f})", gap
 
 
-def verdict_by_place(gains: Sequence[float]) -> str:
+def verdict_by_place(gains: Sequence[float]) -> tuple[str, float]:
     """Say how a row compares with the published one where the figures cannot be compared, but the methods' order can.
 
     ``gains`` are the places that it stands before its published one, a number for each length.
     """
     if not gains:
-        return "not in its tables"
+        return "not in its tables", 0.0
     gain = statistics.mean(gains)
     said = "agrees" if abs(gain) <= PLACES else "better" if gain > 0 else "worse"
-    return f"{said} ({gain:+.1f} places)"
+    return f"{said} ({gain:+.1f} places)", gain
