@@ -44,7 +44,7 @@ def _variance_of_arm(method: str, dataset: str) -> Reason:
     )
 
 
-REASONS = {("arm-dvae", "reuters"): _variance_of_arm("arm-dvae", "reuters")}
+REASONS = {row: _variance_of_arm(*row) for row in (("arm-dvae", "reuters"), ("psh-arm", "tmc"))}
 
 
 def render_comparison(store: Store, figures: Iterable[Figure]) -> str:
