@@ -110,18 +110,8 @@ def test_a_published_table_is_whole_and_adds_up(table: str, count: int, total: f
         ((0.86, 0.84), (0.80, 0.78), (0.7, 0.7), ": they agree on the best value."),
         ((0.84, 0.82), (0.85, 0.83), (0.7, 0.7), "the spread of the seeds (0.014) they agree on the best value."),
         ((0.80, 0.78), (0.86, 0.84), (0.7, 0.7), ": they do not agree on the best value."),
-        (
-            (0.86, 0.84),
-            (0.80, 0.78),
-            (0.7, 0.7),
-            "does from 0 to 0.05 and from 0.05 to 0.075, and the",
-        ),
-        (
-            (0.80, 0.78),
-            (0.86, 0.84),
-            (0.9, 0.9),
-            "nowhere, and the other way from 0 to 0.05 and from 0.05",
-        ),
+        ((0.86, 0.84), (0.80, 0.78), (0.7, 0.7), "does from 0 to 0.05 and from 0.05 to 0.075, and the"),
+        ((0.80, 0.78), (0.86, 0.84), (0.9, 0.9), "nowhere, and the other way from 0 to 0.05 and from 0.05"),
         ((0.84, 0.82), (0.85, 0.83), (0.85, 0.83), "(0.014) ours does not depend on it in this range"),
     ],
 )

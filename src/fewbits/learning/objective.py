@@ -89,7 +89,7 @@ class BitBalance:
         """Add those of a batch (documents, bits)."""
         p = torch.sigmoid(logits)
         if self._ones is None or self._sureness is None:
-            self._ones, self._sureness = (torch.zeros_like(logits[0], dtype=torch.float64) for _ in range(2))
+            self._ones, self._sureness = (torch.zeros_like(p[0]) for _ in range(2))
         self._documents += len(p)
         self._ones += p.sum(dim=0)
         self._sureness += p.sub_(0.5).abs_().sum(dim=0)

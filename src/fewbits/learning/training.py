@@ -125,7 +125,7 @@ class Training:
         for step, batch in enumerate(self.batches(epoch)):
             done = (epoch + step / steps) / self.loop.epochs
             for name, value in self._step(batch, done, generator).items():
-                sums.setdefault(name, torch.zeros_like(value, dtype=torch.float64)).add_(value)
+                sums.setdefault(name, torch.zeros_like(value)).add_(value)
         means = {name: float(total) / steps for name, total in sums.items()}
         self.optimizer.finish()
         seconds = round(time.perf_counter() - start, 3)
