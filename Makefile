@@ -12,7 +12,7 @@ export FEWBITS_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: demo test lint chromium durability load bench results commands openapi lock clean
+.PHONY: demo test lint chromium golden durability load bench results commands openapi lock clean
 
 demo: $(VENV)/.train
 	$(BIN)/fewbits demo
@@ -24,6 +24,10 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# What an earlier state answered, learnt and measured: every method on two benchmark sets, an hour or more.
+golden: $(VENV)/.dev
+	FEWBITS_GOLDEN=all OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/golden -q -n 2 --dist loadgroup
 
 # 200 processes killed at random moments, a minute of reading beside a writer, and the quick suite's runner killed.
 durability: $(VENV)/.dev
