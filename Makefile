@@ -31,9 +31,9 @@ golden: $(VENV)/.dev
 
 # 200 processes killed at random moments, a minute of reading beside a writer, and the quick suite's runner killed.
 durability: $(VENV)/.dev
-	$(BIN)/python tests/durability.py --kills 200
-	FEWBITS_SECONDS=60 $(BIN)/python -m pytest -q -rP tests/test_durability.py -k another_process_writes
-	FEWBITS_SUITE=quick $(BIN)/python -m pytest -q tests/test_bench_runner.py -k killed_at_random
+	$(BIN)/python tests/search/durability.py --kills 200
+	FEWBITS_SECONDS=60 $(BIN)/python -m pytest -q -rP tests/search/test_durability.py -k another_process_writes
+	FEWBITS_SUITE=quick $(BIN)/python -m pytest -q tests/benchmark/test_runner.py -k killed_at_random
 
 # Every suite, what has no result file yet; what is not about retrieval; then the pages made from all. The whole takes
 # hours: it can be stopped and goes on where it was.

@@ -15,32 +15,16 @@ from hypothesis import settings
 from scipy import sparse
 
 from fewbits import Dataset, Document, SearchEngine, load_dataset
-from fewbits.corpus.archives import cache_folder, find_archive
-from fewbits.datasets import SOURCES
+from fewbits.data.datasets.archives import cache_folder, find_archive
+from fewbits.data.datasets.loading import SOURCES
 from fewbits.errors import MissingFileError
+from helpers.corpora import tiny_documents
 
 settings.register_profile("fewbits", deadline=None)  # a busy machine is no failure
 settings.load_profile("fewbits")
 
 # Archives are looked for where the user has them, before the tests hide the user's cache.
 os.environ.setdefault("FEWBITS_DATA", str(cache_folder()))
-
-TOPICS = {
-    "cooking": "boil simmer the soup with onions garlic pepper salt and fresh herbs from the kitchen garden",
-    "sailing": "the boat sails past the harbour while wind and waves push the mast and the crew pulls ropes",
-    "astronomy": "a telescope shows distant galaxies stars and planets whose light crossed dark empty space",
-}
-
-
-def tiny_documents(count: int = 60) -> list[Document]:
-    """Write short documents about three topics, each of another choice of the topic's words."""
-    documents = []
-    for number in range(count):
-        topic = list(TOPICS)[number % len(TOPICS)]
-        words = TOPICS[topic].split()
-        chosen = [words[(number * 7 + step * 3) % len(words)] for step in range(8)]
-        documents.append(Document(f"{topic}-{number}", " ".join(chosen), (topic,)))
-    return documents
 
 
 @pytest.fixture(scope="session")

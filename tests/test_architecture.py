@@ -87,7 +87,7 @@ def test_torch_is_imported_by_learning_alone_and_elsewhere_only_when_fitting() -
     script = """
 import sys
 import fewbits, fewbits.cli
-assert not [name for name in sys.modules if name == "torch" or name.startswith("fewbits.learning")]
+assert not [name for name in sys.modules if name == "torch" or name.startswith("fewbits.nn")]
 """
     subprocess.run([sys.executable, "-c", script], check=True)
 

@@ -2,10 +2,13 @@
 
 from importlib.metadata import version
 
-from fewbits.corpus import Document, read_docstrings, read_documents, write_documents
-from fewbits.datasets import Dataset, Split, load_dataset
+from fewbits.data import Document, read_docstrings, read_documents, write_documents
+from fewbits.data.datasets.loading import Dataset, Split, load_dataset
 from fewbits.errors import FewbitsError
-from fewbits.evaluation import (
+from fewbits.features import Embeddings, TextVectorizer, nearest_by_cosine
+from fewbits.hashers import ITQ, BernoulliVAE, Hasher, PairwiseHasher, RandomHyperplanes
+from fewbits.index import FlatIndex, Index, Neighbours
+from fewbits.metrics import (
     bit_balance,
     bit_entropy,
     distinct_share,
@@ -15,9 +18,6 @@ from fewbits.evaluation import (
     random_floor,
     recall_within_radius,
 )
-from fewbits.features import Embeddings, TextVectorizer, nearest_by_cosine
-from fewbits.hashers import ITQ, BernoulliVAE, Hasher, PairwiseHasher, RandomHyperplanes
-from fewbits.index import FlatIndex, Index, Neighbours
 from fewbits.search import BitMeaning, Condition, Drift, DuplicateGroup, Explanation, Hit, SearchEngine
 
 __version__ = version("fewbits")

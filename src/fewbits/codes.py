@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fewbits.checks import check_whole_number
 from fewbits.errors import DataError, ParameterError
+from fewbits.validation import check_whole_number
 
 Bits = NDArray[np.uint8]  # (documents, bits), 0 or 1
 Packed = NDArray[np.uint8]  # (documents, bytes)

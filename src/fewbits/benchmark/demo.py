@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from fewbits.codes import n_bytes, unpack
-from fewbits.corpus import Document, read_docstrings
-from fewbits.corpus.splits import part_of
-from fewbits.evaluation import precision_at_k, random_floor
+from fewbits.data import Document, read_docstrings
+from fewbits.data.datasets.base import assign_split
 from fewbits.features import TextVectorizer
 from fewbits.hashers.registry import WITH_LABELS, WITHOUT_LABELS
+from fewbits.metrics import precision_at_k, random_floor
 from fewbits.search import Hit, SearchEngine
 
 QUERIES = (
@@ -103,7 +103,7 @@ def demonstrate(
 
 
 def _is_held_out(document: Document) -> bool:
-    return part_of("docstrings", document.id, (HELD_OUT_CUT, HELD_OUT_CUT)) == "test"
+    return assign_split("docstrings", document.id, (HELD_OUT_CUT, HELD_OUT_CUT)) == "test"
 
 
 def _agreement(

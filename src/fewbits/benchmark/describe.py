@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from fewbits.corpus.splits import PARTS
-from fewbits.datasets import Dataset
-from fewbits.evaluation import random_floor
+from fewbits.data.datasets.base import PARTS
+from fewbits.data.datasets.loading import Dataset
+from fewbits.metrics import random_floor
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:

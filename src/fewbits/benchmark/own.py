@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from fewbits.codes import Bits, check_n_bits, n_bytes, pack
-from fewbits.corpus import Document
-from fewbits.corpus.labels import label_table
-from fewbits.corpus.pairs import Pair
-from fewbits.corpus.splits import part_of
+from fewbits.data import Document
+from fewbits.data.datasets.base import assign_split
+from fewbits.data.io import Pair
+from fewbits.data.labels import label_table
 from fewbits.errors import DataError, ParameterError
-from fewbits.evaluation import precision_of_each, random_floor
 from fewbits.features import TextVectorizer
 from fewbits.hashers.base import Hasher
 from fewbits.hashers.pairwise import PairwiseHasher
 from fewbits.hashers.registry import find_method, make_hasher
 from fewbits.index import FlatIndex
+from fewbits.metrics import precision_at_k_per_query, random_floor
 
 # A code that is the predicted class alone would win here, and could not tell two documents of a class apart.
 COMPARED = ("lsh", "itq", "bernoulli-vae", "pairwise")
@@ -131,7 +131,9 @@ def corpus_with_labels(documents: Iterable[Document], vectorizer: TextVectorizer
 
     def judge(hasher: Hasher) -> tuple[float, float]:
         database = (hasher.transform(features[searched]), known_labels[searched])
-        precisions = precision_of_each(hasher.transform(asked), query_labels, *database, k=min(DEPTH, len(searched)))
+        precisions = precision_at_k_per_query(
+            hasher.transform(asked), query_labels, *database, k=min(DEPTH, len(searched))
+        )
         return float(precisions.mean()), float(precisions.std() / len(precisions) ** 0.5)
 
     return Corpus(
@@ -255,7 +257,7 @@ def _milliseconds_per_query(corpus: Corpus, hasher: Hasher) -> float:
 
 
 def _is_held_out(id: object) -> bool:
-    return part_of("own", id, (HELD_OUT_CUT, HELD_OUT_CUT)) == "test"
+    return assign_split("own", id, (HELD_OUT_CUT, HELD_OUT_CUT)) == "test"
 
 
 def _with_words(documents: Iterable[Document]) -> tuple[list[Document], dict[str, int]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from fewbits.errors import BrokenFolderError, MissingFileError
-from fewbits.files import read_json, write_json
+from fewbits.storage import read_json, write_json
 
 FORMAT_VERSION = 1
 

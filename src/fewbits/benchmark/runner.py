@@ -18,14 +18,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from fewbits.benchmark.kept import keep_codes
+from fewbits.benchmark.evaluate import failed, keep_codes, learn_and_measure
 from fewbits.benchmark.results import Result
-from fewbits.benchmark.run import failed, learn_and_measure
-from fewbits.benchmark.suites import Spec
+from fewbits.benchmark.spec import Spec
 from fewbits.benchmark.times import Times
-from fewbits.checks import check_whole_number
-from fewbits.datasets import Dataset, load_dataset
+from fewbits.data.datasets.loading import Dataset, load_dataset
 from fewbits.errors import BrokenFolderError, DataError, FewbitsError, MissingFileError
+from fewbits.validation import check_whole_number
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 DIED = "its process died, as it does when memory runs out"

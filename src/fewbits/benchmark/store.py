@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from fewbits.benchmark.cells import Cell
+from fewbits.benchmark.report.tables import Cell
 from fewbits.benchmark.results import Result
-from fewbits.benchmark.suites import Spec
+from fewbits.benchmark.spec import Spec
 from fewbits.benchmark.times import Times
 
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 
 from fewbits.benchmark.results import Result
-from fewbits.benchmark.suites import Spec
+from fewbits.benchmark.spec import Spec
 
 PHASES = ("fit", "encode", "evaluate")
 

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold
 
-from fewbits.checks import check_whole_number
-from fewbits.datasets import Dataset, Split
+from fewbits.data.datasets.loading import Dataset, Split
 from fewbits.errors import MissingExtraError, ParameterError
-from fewbits.evaluation import precision_at_k
-from fewbits.hashers.neural import NeuralHasher
+from fewbits.hashers._neural import NeuralHasher
 from fewbits.hashers.registry import find_method, make_hasher
+from fewbits.metrics import precision_at_k
+from fewbits.validation import check_whole_number
 
 if TYPE_CHECKING:
     import optuna

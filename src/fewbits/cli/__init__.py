@@ -8,7 +8,12 @@ from typing import Annotated
 import typer
 
 from fewbits import __version__
-from fewbits.cli import benching, changing, exporting, measuring, searching, serving
+from fewbits.cli import benchmark as benching
+from fewbits.cli import engine as changing
+from fewbits.cli import experiments as measuring
+from fewbits.cli import export as exporting
+from fewbits.cli import search as searching
+from fewbits.cli import server as serving
 from fewbits.cli.output import print_error
 from fewbits.errors import FewbitsError
 

@@ -2,7 +2,7 @@
 
 from fewbits.export.card import render_card
 from fewbits.export.codes import write_faiss, write_npy, write_parquet
-from fewbits.export.encoder import Parity, check_encoder, make_encoder, write_encoder
+from fewbits.export.onnx import Parity, check_encoder, make_encoder, write_encoder
 
 __all__ = [
     "Parity",

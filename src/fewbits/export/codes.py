@@ -14,10 +14,10 @@ import faiss
 import numpy as np
 
 from fewbits.codes import n_bytes, to_faiss, to_milvus
-from fewbits.corpus import DocumentId
+from fewbits.data import DocumentId
 from fewbits.errors import MissingExtraError
-from fewbits.files import replacing
-from fewbits.search import CodedDocuments
+from fewbits.search import EncodedDocuments
+from fewbits.storage import atomic_write
 
 
 def ids_beside(path: Path) -> Path:
@@ -29,23 +29,23 @@ def ids_beside(path: Path) -> Path:
     return path.with_name(f"{path.name}.ids.jsonl")
 
 
-def write_npy(documents: CodedDocuments, path: Path) -> None:
+def write_npy(documents: EncodedDocuments, path: Path) -> None:
     """Write packed codes as a numpy table of bytes, (documents, bytes), and the ids beside."""
     _write_ids(ids_beside(path), documents.ids)
-    with replacing(path) as stream:
+    with atomic_write(path) as stream:
         np.save(stream, documents.codes, allow_pickle=False)
 
 
-def write_faiss(documents: CodedDocuments, path: Path) -> None:
+def write_faiss(documents: EncodedDocuments, path: Path) -> None:
     """Write a faiss binary index (exact, flat) whose numbers are the lines of the ids beside."""
     index = faiss.IndexBinaryFlat(8 * n_bytes(documents.n_bits))
     index.add(to_faiss(documents.codes, documents.n_bits))
     _write_ids(ids_beside(path), documents.ids)
-    with replacing(path) as stream:
+    with atomic_write(path) as stream:
         stream.write(faiss.serialize_index_binary(index).tobytes())
 
 
-def write_parquet(documents: CodedDocuments, path: Path) -> None:
+def write_parquet(documents: EncodedDocuments, path: Path) -> None:
     """Write a table of id, code (binary of a fixed length) and labels; its metadata tell the number of bits."""
     try:
         import pyarrow
@@ -64,10 +64,10 @@ def write_parquet(documents: CodedDocuments, path: Path) -> None:
     codes = to_milvus(documents.codes, documents.n_bits)
     columns = [documents.ids, codes, [list(labels) for labels in documents.labels]]
     arrays = [pyarrow.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-    with replacing(path) as stream:
+    with atomic_write(path) as stream:
         parquet.write_table(pyarrow.Table.from_arrays(arrays, schema=schema), stream)
 
 
 def _write_ids(path: Path, ids: Sequence[DocumentId]) -> None:
-    with replacing(path) as stream:
+    with atomic_write(path) as stream:
         stream.writelines((json.dumps(id, ensure_ascii=False) + "\n").encode() for id in ids)

@@ -1,9 +1,9 @@
 """One file a method: each learns a short binary code from rows of features."""
 
 from fewbits.hashers.base import Hasher, LinearHasher
-from fewbits.hashers.bernoulli import BernoulliVAE
-from fewbits.hashers.hyperplanes import RandomHyperplanes
+from fewbits.hashers.bernoulli_vae import BernoulliVAE
 from fewbits.hashers.itq import ITQ
+from fewbits.hashers.lsh import RandomHyperplanes
 from fewbits.hashers.pairwise import PairwiseHasher
 
 __all__ = ["ITQ", "BernoulliVAE", "Hasher", "LinearHasher", "PairwiseHasher", "RandomHyperplanes"]

@@ -12,11 +12,10 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 
-from fewbits.checks import check_whole_number
 from fewbits.codes import Bits
-from fewbits.hashers.base import Hasher, row_by_row, sample_rows
-from fewbits.hashers.distances import squared_distances
-from fewbits.hashers.graph_parts import TAKEN_OUT, trivial_vectors, without_noise
+from fewbits.hashers._linalg import DEFLATION, squared_distances, trivial_eigenvectors, without_noise
+from fewbits.hashers.base import Hasher, rowwise_matmul, sample_rows
+from fewbits.validation import check_whole_number
 
 MANY_ROWS = 20_000  # whose distances to all anchors are held at one time
 
@@ -52,7 +51,7 @@ class AnchorGraphHashing(Hasher):
     W. Liu, J. Wang, S. Kumar, S. Chang. Hashing with graphs. ICML 2011.
     """
 
-    learnt = ("directions", "anchors", "bandwidth", "weights", "offsets")
+    fitted_arrays = ("directions", "anchors", "bandwidth", "weights", "offsets")
     directions_: NDArray[np.float32]  # (features, dimensions)
     anchors_: NDArray[np.float32]  # (anchors, dimensions)
     bandwidth_: NDArray[np.float32]  # (1,)
@@ -92,8 +91,8 @@ class AnchorGraphHashing(Hasher):
         sums = np.asarray(z.sum(axis=0)).ravel()  # L
         scale = 1 / np.sqrt(np.where(sums > 0, sums, 1))
         small = (z.T @ z).toarray() * np.outer(scale, scale)
-        trivial = trivial_vectors(sparse.csr_array(small), 1 / scale, sums)
-        values, vectors = np.linalg.eigh(small - TAKEN_OUT * (trivial @ trivial.T).toarray())
+        trivial = trivial_eigenvectors(sparse.csr_array(small), 1 / scale, sums)
+        values, vectors = np.linalg.eigh(small - DEFLATION * (trivial @ trivial.T).toarray())
         kept = np.flatnonzero(values > 1e-9)[::-1][: self.n_bits]
         self.weights_ = np.zeros((count, self.n_bits), dtype=np.float32)
         self.weights_[:, : len(kept)] = scale[:, None] * without_noise(vectors[:, kept]) / np.sqrt(values[kept])
@@ -107,7 +106,7 @@ class AnchorGraphHashing(Hasher):
         return np.ascontiguousarray(svd.components_.T, dtype=np.float32)
 
     def _latent(self, X: Any) -> NDArray[np.float32]:
-        return np.asarray(normalize(row_by_row(X, self.directions_)))
+        return np.asarray(normalize(rowwise_matmul(X, self.directions_)))
 
     def _weights_on_anchors(self, X: Any) -> Any:
         blocks = [self._block(X[start : start + MANY_ROWS]) for start in range(0, X.shape[0], MANY_ROWS)]

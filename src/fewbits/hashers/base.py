@@ -14,10 +14,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from fewbits.checks import check_whole_number
 from fewbits.codes import Bits, check_n_bits
 from fewbits.errors import DataError
-from fewbits.files import read_arrays, read_json, write_arrays, write_json
+from fewbits.storage import read_arrays, read_json, write_arrays, write_json
+from fewbits.validation import check_whole_number
 
 Self = TypeVar("Self", bound="Hasher")
 
@@ -39,7 +39,9 @@ class Hasher(TransformerMixin, BaseEstimator, ABC):
     rows have length 1; ``y``, for the methods that look at it, is a table of labels or one class a row.
     """
 
-    learnt: ClassVar[tuple[str, ...]]  # names of the arrays without the underscore that ends the attributes' names
+    fitted_arrays: ClassVar[
+        tuple[str, ...]
+    ]  # names of the arrays without the underscore that ends the attributes' names
     needs_labels: ClassVar[bool] = False
     needs_positive: ClassVar[bool] = False
 
@@ -76,11 +78,11 @@ class Hasher(TransformerMixin, BaseEstimator, ABC):
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float32, np.float64])
         return self._margins(X)
 
-    def certainty(self, X: Any) -> NDArray[np.float32]:
+    def bit_confidence(self, X: Any) -> NDArray[np.float32]:
         """How sure each bit of each row is, (rows, n_bits); 1 for a method that does not know."""
-        return self._certainty(self.margins(X))
+        return self._bit_confidence(self.margins(X))
 
-    def bit_words(self) -> NDArray[np.float32] | None:
+    def bit_loadings(self) -> NDArray[np.float32] | None:
         """What each bit says about each feature, (features, n_bits), where the method knows."""
         return None
 
@@ -91,7 +93,7 @@ class Hasher(TransformerMixin, BaseEstimator, ABC):
     def _margins(self, X: Any) -> NDArray[np.float32]:
         return 2 * self._encode(X).astype(np.float32) - 1
 
-    def _certainty(self, margins: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _bit_confidence(self, margins: NDArray[np.float32]) -> NDArray[np.float32]:
         return np.ones_like(margins)
 
     @abstractmethod
@@ -107,7 +109,7 @@ class Hasher(TransformerMixin, BaseEstimator, ABC):
         check_is_fitted(self)
         parameters = {name: _as_json(value) for name, value in self.get_params(deep=False).items()}
         write_json(folder / "hasher.json", {"parameters": parameters, "n_features": self.n_features_in_})
-        write_arrays(folder / "hasher.safetensors", self._learnt_arrays())
+        write_arrays(folder / "hasher.safetensors", self._arrays_by_name())
 
     @classmethod
     def read(cls: type[Self], folder: Path) -> Self:
@@ -121,13 +123,13 @@ class Hasher(TransformerMixin, BaseEstimator, ABC):
         hasher._restore(read_arrays(folder / "hasher.safetensors"))
         return hasher
 
-    def _learnt_arrays(self) -> dict[str, NDArray[Any]]:
+    def _arrays_by_name(self) -> dict[str, NDArray[Any]]:
         """All that was learnt, by name."""
-        return {name: getattr(self, f"{name}_") for name in self.learnt}
+        return {name: getattr(self, f"{name}_") for name in self.fitted_arrays}
 
     def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
         """Take back what was learnt."""
-        for name in self.learnt:
+        for name in self.fitted_arrays:
             setattr(self, f"{name}_", arrays[name])
 
     def __sklearn_tags__(self) -> Tags:
@@ -142,11 +144,11 @@ class Hasher(TransformerMixin, BaseEstimator, ABC):
 class LinearHasher(Hasher):
     """A hasher whose bits are the sides of hyperplanes: bit k is ``x . weights_[:, k] >= offsets_[k]``."""
 
-    learnt: ClassVar[tuple[str, ...]] = ("weights", "offsets")
+    fitted_arrays: ClassVar[tuple[str, ...]] = ("weights", "offsets")
     weights_: NDArray[np.float32]  # (features, bits)
     offsets_: NDArray[np.float32]  # (bits,)
 
-    def bit_words(self) -> NDArray[np.float32] | None:
+    def bit_loadings(self) -> NDArray[np.float32] | None:
         """What each bit says about each feature: its hyperplane's weight."""
         return self.weights_
 
@@ -159,13 +161,13 @@ class LinearHasher(Hasher):
         return (self._margins(X) >= 0).astype(np.uint8)
 
     def _margins(self, X: Any) -> NDArray[np.float32]:
-        return row_by_row(X, self.weights_) - self.offsets_
+        return rowwise_matmul(X, self.weights_) - self.offsets_
 
-    def _certainty(self, margins: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _bit_confidence(self, margins: NDArray[np.float32]) -> NDArray[np.float32]:
         return np.abs(margins)
 
 
-def row_by_row(X: Any, table: NDArray[np.float32]) -> NDArray[np.float32]:
+def rowwise_matmul(X: Any, table: NDArray[np.float32]) -> NDArray[np.float32]:
     """Product of rows with a table, (rows, columns), each row summed by itself in the order of its columns.
 
     So a row's code is the same in any batch. A dense (BLAS) product rounds differently for other batch sizes, and a bit
@@ -174,7 +176,7 @@ def row_by_row(X: Any, table: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(sparse.csr_array(X, dtype=np.float32) @ table)
 
 
-def with_small_indices(X: Any) -> Any:
+def as_int32_csr(X: Any) -> Any:
     """Rows whose indices are 32 bits wide, as parts of scikit-learn want them; choosing rows may make them wider."""
     if not sparse.issparse(X):
         return X

@@ -10,9 +10,9 @@ from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state
 
 from fewbits.codes import Bits
+from fewbits.data.labels import known_labels
 from fewbits.errors import ParameterError
-from fewbits.hashers.base import Hasher, row_by_row, with_small_indices
-from fewbits.hashers.similarity import known_labels
+from fewbits.hashers.base import Hasher, as_int32_csr, rowwise_matmul
 
 
 class ClassCode(Hasher):
@@ -36,7 +36,7 @@ class ClassCode(Hasher):
     C. Cortes, V. Vapnik. Support-vector networks. Machine Learning 1995.
     """
 
-    learnt = ("weights", "offsets", "codewords")
+    fitted_arrays = ("weights", "offsets", "codewords")
     needs_labels = True
     weights_: NDArray[np.float32]  # (features, classes)
     offsets_: NDArray[np.float32]  # (classes,)
@@ -50,7 +50,7 @@ class ClassCode(Hasher):
         labels = known_labels(y, X.shape[0])
         generator = check_random_state(self.random_state)
         labelled = np.flatnonzero(np.diff(labels.indptr))
-        rows, columns = with_small_indices(X[labelled]), labels[labelled].tocsc()
+        rows, columns = as_int32_csr(X[labelled]), labels[labelled].tocsc()
         classes = columns.shape[1]
         if self.n_bits < 63 and classes > 2**self.n_bits:
             raise ParameterError(
@@ -71,7 +71,7 @@ class ClassCode(Hasher):
         self.codewords_ = _different_codewords(classes, self.n_bits, generator)
 
     def _encode(self, X: Any) -> Bits:
-        margins = row_by_row(X, self.weights_) - self.offsets_  # (rows, classes)
+        margins = rowwise_matmul(X, self.weights_) - self.offsets_  # (rows, classes)
         return self.codewords_[margins.argmax(axis=1)]
 
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from fewbits.checks import check_whole_number
+from fewbits.hashers._linalg import principal_directions
 from fewbits.hashers.base import LinearHasher, sample_rows
-from fewbits.hashers.reduction import principal_directions
+from fewbits.validation import check_whole_number
 
 
 class ITQ(LinearHasher):

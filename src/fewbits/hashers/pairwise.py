@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fewbits.data.labels import known_labels
 from fewbits.errors import DataError, ParameterError
-from fewbits.hashers.machines import blend_with_machines
-from fewbits.hashers.neural import (
+from fewbits.hashers._neural import (
     Neighbours,
     NeuralHasher,
     as_prior,
     as_range,
-    held_out_rows,
+    default_hidden,
+    default_neighbors,
     need_torch,
-    usual_hidden,
-    usual_neighbours,
+    train_validation_split,
 )
-from fewbits.hashers.similarity import known_labels
+from fewbits.hashers._svm import blend_with_svms
 
 if TYPE_CHECKING:
-    from fewbits.learning.objective import Objective
+    from fewbits.nn.losses import Objective
 
 PAIRS = ("balanced", "random")
 DISTANCES = ("expected", "sampled")
@@ -97,7 +97,7 @@ class PairwiseHasher(NeuralHasher):
     """
 
     needs_labels = True
-    usual_epochs = 25
+    default_epochs = 25
 
     def __init__(
         self,
@@ -168,19 +168,19 @@ class PairwiseHasher(NeuralHasher):
         self.verbose = verbose
 
     def _fit(self, X: Any, y: Any) -> None:
-        from fewbits.learning.batches import AllPairsBatches, RandomPairsBatches, Words
+        from fewbits.nn.data import AllPairsBatches, RandomPairsBatches, ReconstructionTarget
 
         rows = self._prepare(X)
         labels = known_labels(y, rows.shape[0])
         seed = self._seed()
         kinds = {"balanced": AllPairsBatches, "random": RandomPairsBatches}
-        learnt_from, held_out = held_out_rows(rows.shape[0], self.validation_fraction, seed)
+        learnt_from, held_out = train_validation_split(rows.shape[0], self.validation_fraction, seed)
         known, taught = rows[learnt_from], labels[learnt_from]
         labelled = np.flatnonzero(np.diff(taught.indptr))
         by_labels = len(labelled) >= MOST * taught.shape[0]
 
         def batches(part: Any, part_labels: Any, neighbours: Neighbours) -> Any:
-            words = Words(part, neighbours, self.neighbour_weight)
+            words = ReconstructionTarget(part, neighbours, self.neighbour_weight)
             return kinds[self.pairs](part, words, labels=part_labels, **self._batch_options(seed))
 
         def learn(neighbours: Neighbours, n_bits: int, name: str) -> None:
@@ -194,7 +194,7 @@ class PairwiseHasher(NeuralHasher):
         if self.svm_share and len(self.encoder_layers_) == 1:
             [encoder] = self.encoder_layers_
             told = known[labelled], taught[labelled]
-            self.encoder_layers_ = [blend_with_machines(*encoder, *told, self.svm_share, seed)]
+            self.encoder_layers_ = [blend_with_svms(*encoder, *told, self.svm_share, seed)]
             self._look_at_bits(known)
 
     def fit_pairs(self: Self, X: Any, pairs: ArrayLike, same: ArrayLike) -> Self:
@@ -202,7 +202,7 @@ class PairwiseHasher(NeuralHasher):
 
         No label is needed: click logs or marked duplicates are enough. All rows of X enter the words' terms.
         """
-        from fewbits.learning.batches import Batches, GivenPairsBatches, Words
+        from fewbits.nn.data import Batches, LabelledPairSampler, ReconstructionTarget
 
         rows = self._prepare(self._check_features(X))
         chosen, together = checked_pairs(pairs, same, rows.shape[0])
@@ -210,15 +210,15 @@ class PairwiseHasher(NeuralHasher):
         options = self._batch_options(seed)
         # Marked documents are all learnt from: a pair says nothing where one of its two is held out.
         alone = np.setdiff1d(np.arange(rows.shape[0]), chosen)
-        held_out = alone[held_out_rows(len(alone), self.validation_fraction, seed)[1]]
+        held_out = alone[train_validation_split(len(alone), self.validation_fraction, seed)[1]]
         learnt_from = np.setdiff1d(np.arange(rows.shape[0]), held_out)
         known, looked_at = rows[learnt_from], rows[held_out]
         marked = np.searchsorted(learnt_from, chosen)  # rows are numbered anew
 
         def learn(neighbours: Neighbours, n_bits: int, name: str) -> None:
-            words = Words(known, neighbours, self.neighbour_weight)
-            batches = GivenPairsBatches(known, words, marked, together, **options)
-            judged = Batches(looked_at, Words(looked_at), **options) if len(held_out) else None
+            words = ReconstructionTarget(known, neighbours, self.neighbour_weight)
+            batches = LabelledPairSampler(known, words, marked, together, **options)
+            judged = Batches(looked_at, ReconstructionTarget(looked_at), **options) if len(held_out) else None
             # From the start, pairs alone would make all documents alike: at first all are far enough apart, and only
             # those that belong together count. So the words spread the codes before pairs come to their full weight.
             objective = self._objective(by_labels=False, n_bits=n_bits, pairs_alone=True)
@@ -237,7 +237,7 @@ class PairwiseHasher(NeuralHasher):
         together: NDArray[np.int64] | None = None,
     ) -> Neighbours:
         """Neighbours make up for labels that are not there."""
-        usual = 0 if by_labels else usual_neighbours(rows)
+        usual = 0 if by_labels else default_neighbors(rows)
         wanted = usual if self.n_neighbours is None else self.n_neighbours
         return self._find_neighbours(rows, wanted, self.refinements, seed, learn, together)
 
@@ -245,7 +245,7 @@ class PairwiseHasher(NeuralHasher):
         return {"batch_size": self.batch_size, "seed": seed, "device": self.device}
 
     def _depth_and_speed(self, n_features: int, n_bits: int) -> tuple[tuple[int, ...], float]:
-        hidden = usual_hidden(self.hidden, n_features)
+        hidden = default_hidden(self.hidden, n_features)
         # the more bits take part in a score, the further it goes when all of them make a step
         usual = 0.003 if hidden else 0.085 / n_bits**0.5
         return hidden, usual if self.learning_rate is None else self.learning_rate
@@ -259,9 +259,8 @@ class PairwiseHasher(NeuralHasher):
         return self._check_rows(X)
 
     def _objective(self, by_labels: bool, n_bits: int, *, pairs_alone: bool = False) -> Objective:
-        from fewbits.learning.estimators import make_estimator
-        from fewbits.learning.objective import Objective, Weights
-        from fewbits.learning.pairs import PairLoss
+        from fewbits.nn.gradient_estimators import make_estimator
+        from fewbits.nn.losses import Objective, PairLoss, Weights
 
         usual = 0.01 if by_labels else 1.0
         weights = Weights(

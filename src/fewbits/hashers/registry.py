@@ -8,21 +8,21 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from fewbits.errors import ParameterError
-from fewbits.files import read_json, write_json
 from fewbits.hashers.anchor_graph import AnchorGraphHashing
 from fewbits.hashers.base import Hasher
-from fewbits.hashers.bernoulli import BernoulliVAE
+from fewbits.hashers.bernoulli_vae import BernoulliVAE
 from fewbits.hashers.class_code import ClassCode
-from fewbits.hashers.hyperplanes import RandomHyperplanes
 from fewbits.hashers.itq import ITQ
-from fewbits.hashers.kernel import KernelSupervisedHashing
+from fewbits.hashers.ksh import KernelSupervisedHashing
+from fewbits.hashers.lsh import RandomHyperplanes
 from fewbits.hashers.pairwise import PairwiseHasher
 from fewbits.hashers.self_taught import SelfTaughtHashing
-from fewbits.hashers.semi_supervised import SemiSupervisedHashing
+from fewbits.hashers.shttm import TagTopicHashing
 from fewbits.hashers.spectral import SpectralHashing
+from fewbits.hashers.ssh import SemiSupervisedHashing
 from fewbits.hashers.stacked_rbm import StackedRBM
-from fewbits.hashers.topics import TagTopicHashing
 from fewbits.hashers.vdsh import VDSH
+from fewbits.storage import read_json, write_json
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state
 
-from fewbits.checks import check_whole_number
-from fewbits.features.neighbours import nearest_by_cosine
-from fewbits.hashers.base import LinearHasher, sample_rows, with_small_indices
-from fewbits.hashers.graph_parts import TAKEN_OUT, trivial_vectors, without_noise
+from fewbits.features.neighbors import nearest_by_cosine
+from fewbits.hashers._linalg import DEFLATION, trivial_eigenvectors, without_noise
+from fewbits.hashers.base import LinearHasher, as_int32_csr, sample_rows
+from fewbits.validation import check_whole_number
 
 BLOCK = 50_000  # pairs of documents that are multiplied at one time
 FEW = 500  # documents for which a dense solver is as fast
@@ -69,7 +69,7 @@ class SelfTaughtHashing(LinearHasher):
     def _fit(self, X: Any, y: Any) -> None:
         check_whole_number("n_neighbours", self.n_neighbours, 1)
         generator = check_random_state(self.random_state)
-        rows = with_small_indices(sparse.csr_array(sample_rows(X, self.max_rows, generator)))
+        rows = as_int32_csr(sparse.csr_array(sample_rows(X, self.max_rows, generator)))
         self.weights_ = np.zeros((rows.shape[1], self.n_bits), dtype=np.float32)
         self.offsets_ = np.ones(self.n_bits, dtype=np.float32)  # 0 is below
         vectors = without_noise(smooth_vectors(neighbour_graph(rows, self.n_neighbours), self.n_bits, generator))
@@ -110,16 +110,16 @@ def smooth_vectors(graph: Any, count: int, generator: np.random.RandomState) -> 
     degrees = np.asarray(graph.sum(axis=1)).ravel()
     roots = np.sqrt(np.where(degrees > 0, degrees, 1))
     normal = sparse.csr_array(sparse.diags_array(1 / roots) @ graph @ sparse.diags_array(1 / roots))
-    trivial = trivial_vectors(graph, roots, np.ones(size))
+    trivial = trivial_eigenvectors(graph, roots, np.ones(size))
     wanted = min(count, size - trivial.shape[1])
     if wanted < 1:
         return np.zeros((size, 0))
 
     def apply(vector: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(normal @ vector - TAKEN_OUT * (trivial @ (trivial.T @ vector)))
+        return np.asarray(normal @ vector - DEFLATION * (trivial @ (trivial.T @ vector)))
 
     if size <= max(3 * wanted, FEW):
-        values, vectors = np.linalg.eigh(normal.toarray() - TAKEN_OUT * (trivial @ trivial.T).toarray())
+        values, vectors = np.linalg.eigh(normal.toarray() - DEFLATION * (trivial @ trivial.T).toarray())
         return np.asarray(vectors[:, np.argsort(-values, kind="stable")[:wanted]] / roots[:, None])
     operator = LinearOperator((size, size), matvec=apply, dtype=np.float64)
     start = generator.standard_normal(size)

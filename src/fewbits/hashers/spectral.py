@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from fewbits.codes import Bits
-from fewbits.hashers.base import Hasher, row_by_row
-from fewbits.hashers.reduction import principal_directions
+from fewbits.hashers._linalg import principal_directions
+from fewbits.hashers.base import Hasher, rowwise_matmul
 
 
 class SpectralHashing(Hasher):
@@ -42,7 +42,7 @@ class SpectralHashing(Hasher):
     Y. Weiss, A. Torralba, R. Fergus. Spectral hashing. NeurIPS 2008.
     """
 
-    learnt = ("directions", "low", "high", "modes")
+    fitted_arrays = ("directions", "low", "high", "modes")
     directions_: NDArray[np.float32]
     low_: NDArray[np.float32]
     high_: NDArray[np.float32]
@@ -51,12 +51,12 @@ class SpectralHashing(Hasher):
     def _fit(self, X: Any, y: Any) -> None:
         directions, _, _ = principal_directions(X, self.n_bits, check_random_state(self.random_state))
         self.directions_ = directions
-        projected = row_by_row(X, self.directions_)
+        projected = rowwise_matmul(X, self.directions_)
         self.low_, self.high_ = projected.min(axis=0), projected.max(axis=0)
         self.modes_ = smoothest_modes(self.high_ - self.low_, self.n_bits)
 
     def _encode(self, X: Any) -> Bits:
-        projected = np.clip(row_by_row(X, self.directions_), self.low_, self.high_)
+        projected = np.clip(rowwise_matmul(X, self.directions_), self.low_, self.high_)
         width = np.where(self.high_ > self.low_, self.high_ - self.low_, 1)
         place = (projected - self.low_) / width  # 0 to 1 in the range
         direction, waves = self.modes_.T

@@ -11,12 +11,12 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
-from fewbits.checks import check_whole_number
+from fewbits.hashers._neural import NeuralHasher, as_range, need_torch
 from fewbits.hashers.base import Layers, sample_rows
-from fewbits.hashers.neural import NeuralHasher, as_range, need_torch
+from fewbits.validation import check_whole_number
 
 if TYPE_CHECKING:
-    from fewbits.learning.model import Networks
+    from fewbits.nn.models import Networks
 
 
 class StackedRBM(NeuralHasher):
@@ -58,8 +58,8 @@ class StackedRBM(NeuralHasher):
     R. Salakhutdinov, G. Hinton. Semantic hashing. International Journal of Approximate Reasoning 2009.
     """
 
-    learnt = (*NeuralHasher.learnt, "pretraining_errors")
-    usual_epochs = 25
+    fitted_arrays = (*NeuralHasher.fitted_arrays, "pretraining_errors")
+    default_epochs = 25
     hidden: Sequence[int]
     learning_rate: float
     validation_fraction = 0.0
@@ -105,8 +105,8 @@ class StackedRBM(NeuralHasher):
         self.verbose = verbose
 
     def _fit(self, X: Any, y: Any) -> None:
-        from fewbits.learning.batches import Batches, Words
-        from fewbits.learning.boltzmann import ReconstructionThroughNoise
+        from fewbits.nn.data import Batches, ReconstructionTarget
+        from fewbits.nn.rbm import ReconstructionThroughNoise
 
         need_torch()
         check_whole_number("pretraining_epochs", self.pretraining_epochs, 1)
@@ -115,10 +115,12 @@ class StackedRBM(NeuralHasher):
         rows = sparse.csr_array(rows * np.float32(self.document_scale), dtype=np.float32)
         options: dict[str, Any] = {"batch_size": self.batch_size, "seed": seed, "device": self.device}
         objective = ReconstructionThroughNoise(as_range(self.code_noise))
-        self._train(rows, Batches(rows, Words(rows), **options), objective, self.n_bits, seed, name="final")
+        self._train(
+            rows, Batches(rows, ReconstructionTarget(rows), **options), objective, self.n_bits, seed, name="final"
+        )
 
     def _networks(self, n_bits: int, X: Any, labels: Any, generator: Any) -> Networks:
-        from fewbits.learning.boltzmann import UnfoldedStack, train_stack
+        from fewbits.nn.rbm import UnfoldedStack, train_stack
 
         machines, errors = train_stack(
             X,

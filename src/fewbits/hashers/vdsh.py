@@ -12,13 +12,13 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from fewbits.codes import Bits
+from fewbits.data.labels import known_labels
 from fewbits.errors import ParameterError
+from fewbits.hashers._neural import NeuralHasher, as_range, mean_row, need_torch, train_validation_split
 from fewbits.hashers.base import Layers
-from fewbits.hashers.neural import NeuralHasher, as_range, held_out_rows, mean_row, need_torch
-from fewbits.hashers.similarity import known_labels
 
 if TYPE_CHECKING:
-    from fewbits.learning.model import Networks
+    from fewbits.nn.models import Networks
 
 SUPERVISION = ("none", "shared", "private")
 
@@ -58,8 +58,8 @@ class VDSH(NeuralHasher):
     S. Chaidaroon, Y. Fang. Variational deep semantic hashing for text documents. SIGIR 2017.
     """
 
-    learnt = (*NeuralHasher.learnt, "offsets")
-    usual_epochs = 25
+    fitted_arrays = (*NeuralHasher.fitted_arrays, "offsets")
+    default_epochs = 25
     hidden: Sequence[int]
     learning_rate: float
     offsets_: NDArray[np.float32]  # (bits,): medians
@@ -107,8 +107,8 @@ class VDSH(NeuralHasher):
         self.verbose = verbose
 
     def _fit(self, X: Any, y: Any) -> None:
-        from fewbits.learning.batches import Batches, Words
-        from fewbits.learning.gaussian import GaussianObjective
+        from fewbits.nn.data import Batches, ReconstructionTarget
+        from fewbits.nn.gaussian import GaussianObjective
 
         need_torch()
         if self.supervision not in SUPERVISION:
@@ -116,14 +116,14 @@ class VDSH(NeuralHasher):
         rows = self._check_rows(X)
         labels = None if self.supervision == "none" else known_labels(y, rows.shape[0])
         seed = self._seed()
-        learnt_from, held_out = held_out_rows(rows.shape[0], self.validation_fraction, seed)
+        learnt_from, held_out = train_validation_split(rows.shape[0], self.validation_fraction, seed)
 
         def batches(chosen: NDArray[np.int64]) -> Batches:
             part = rows[chosen]
             present = sparse.csr_array((np.ones_like(part.data), part.indices, part.indptr), shape=part.shape)
             part_labels = None if labels is None else labels[chosen]
             options: dict[str, Any] = {"batch_size": self.batch_size, "seed": seed, "device": self.device}
-            return Batches(part, Words(present), labels=part_labels, **options)
+            return Batches(part, ReconstructionTarget(present), labels=part_labels, **options)
 
         learnt = batches(learnt_from)
         self._train(
@@ -138,7 +138,7 @@ class VDSH(NeuralHasher):
         )
 
     def _networks(self, n_bits: int, X: Any, labels: Any, generator: Any) -> Networks:
-        from fewbits.learning.gaussian import GaussianNetworks
+        from fewbits.nn.gaussian import GaussianNetworks
 
         return GaussianNetworks(
             n_bits,
@@ -173,7 +173,7 @@ class VDSH(NeuralHasher):
     def _margins(self, X: Any) -> NDArray[np.float32]:
         return self._logits(X) - self.offsets_
 
-    def _certainty(self, margins: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _bit_confidence(self, margins: NDArray[np.float32]) -> NDArray[np.float32]:
         return np.abs(margins)  # a mean of a Gaussian, no logit
 
     def __sklearn_tags__(self) -> Tags:

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fewbits.checks import check_whole_number
 from fewbits.codes import Packed, check_n_bits, check_packed
-from fewbits.files import save_folder
 from fewbits.index.ids import Ids
+from fewbits.storage import save_folder
+from fewbits.validation import check_whole_number
 
 FORMAT = "fewbits index"
 FORMAT_VERSION = 1

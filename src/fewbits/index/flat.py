@@ -13,12 +13,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from fewbits.codes import Packed, check_packed, n_bytes
 from fewbits.errors import BrokenFolderError, DataError
-from fewbits.files import load_folder, read_array, read_json, write_array, write_json
-from fewbits.index.arrays import GrowingArray
 from fewbits.index.base import FORMAT, FORMAT_VERSION, Index, Neighbours
 from fewbits.index.fast_scan import FastScan
-from fewbits.index.ids import Ids, IdTable, Rows, check_ids, has_duplicates, is_id, make_table, read_ids
+from fewbits.index.ids import GrowingArray, Ids, IdTable, Rows, check_ids, has_duplicates, is_id, make_table, read_ids
 from fewbits.index.weights import smallest, weighted_distances
+from fewbits.storage import load_folder, read_array, read_json, write_array, write_json
 
 ENGINE = "flat"
 MANY_CODES = 20_000  # that many are worth a second form

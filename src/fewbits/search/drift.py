@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fewbits.codes import Bits
-from fewbits.search.documents import Reader
-from fewbits.search.model import Model
+from fewbits.search.encoder import Model
+from fewbits.search.store.documents import Reader
 
 LOOKED_AT = 10_000  # texts whose words are counted
 FEWEST = 30  # documents that can say something

@@ -15,9 +15,9 @@ from scipy.sparse.csgraph import connected_components
 
 from fewbits.codes import Packed
 from fewbits.errors import ParameterError
-from fewbits.index.near import Groups, near_groups
-from fewbits.search.documents import Positions
-from fewbits.search.word_rows import StoredWords
+from fewbits.index.multi_index import Groups, near_groups
+from fewbits.search.rerank import TermVectors
+from fewbits.search.store.documents import Positions
 
 ROUNDING = 1e-5  # of a cosine in 32 bits
 PAIRS = 1 << 20  # compared at one time
@@ -32,7 +32,7 @@ def check_alike(alike: float) -> float:
 
 
 def duplicate_groups(
-    positions: Positions, codes: Packed, n_bits: int, words: StoredWords | None, radius: int, alike: float
+    positions: Positions, codes: Packed, n_bits: int, words: TermVectors | None, radius: int, alike: float
 ) -> list[Positions]:
     """Groups of two documents or more, each in order of insertion, that a chain of near-duplicates connects."""
     groups = near_groups(codes, n_bits, radius)
@@ -46,7 +46,7 @@ def duplicate_groups(
     return [positions[rows] for rows in members if len(rows) > 1]
 
 
-def _rows(words: StoredWords, positions: Positions) -> Any:
+def _rows(words: TermVectors, positions: Positions) -> Any:
     """Words of documents as sparse rows."""
     owners, columns, weights = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
     for places, found, values, counts in words.parts(positions):

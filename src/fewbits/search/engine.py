@@ -13,36 +13,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fewbits.checks import check_whole_number
 from fewbits.codes import Packed, n_bytes
-from fewbits.corpus.document import Document, DocumentId
+from fewbits.data.document import Document, DocumentId
 from fewbits.errors import BrokenFolderError, DataError, ParameterError
 from fewbits.features import Embeddings, TextVectorizer
-from fewbits.files import check_replaceable, load_folder, one_writer, save_folder, state_of
 from fewbits.hashers.base import Hasher
 from fewbits.hashers.registry import find_method
-from fewbits.search.coded import CodedDocuments, read_coded
-from fewbits.search.database import Database
-from fewbits.search.documents import Reader, Writer
 from fewbits.search.drift import measure_drift
 from fewbits.search.duplicates import check_alike, duplicate_groups
-from fewbits.search.examples import BitExamples, examples
-from fewbits.search.explanation import BitMeaning, Explanation, explain
-from fewbits.search.filters import Condition
-from fewbits.search.making import (
-    Wishes,
+from fewbits.search.encoder import Model, empty_query_error, nonzero_rows
+from fewbits.search.explain import BitExamples, BitMeaning, Explanation, examples, explain
+from fewbits.search.fitting import (
+    FitOptions,
     blocks,
     check_same_number,
     documents_of,
+    from_fitted,
     learn_from_embeddings,
     learn_from_texts,
-    put_together,
     store_codes,
 )
-from fewbits.search.model import Model, has_content, says_nothing
-from fewbits.search.ranking import Ranked, check_rescoring, rank, rank_many
-from fewbits.search.view import Hit, Opened, View, conditions_of
-from fewbits.search.word_rows import LearntWords
+from fewbits.search.rerank import Ranked, TermVectorFile, check_rescoring, rank, rank_many
+from fewbits.search.snapshot import EncodedDocuments, EngineState, Hit, Snapshot, conditions_of, read_encoded
+from fewbits.search.store.database import Database
+from fewbits.search.store.documents import Reader, Writer
+from fewbits.search.store.filters import Condition
+from fewbits.storage import check_replaceable, load_folder, save_folder, state_of, writer_lock
+from fewbits.validation import check_whole_number
 
 FORMAT = "fewbits engine"
 FORMAT_VERSION = 2
@@ -51,7 +48,7 @@ DEFAULT_HITS = 10
 LEARN_FROM = 50_000  # documents are enough to learn from
 INTERNAL = ("bit_balance", "unknown_words", "notes", "documents_when_learnt")  # facts that info has no use for
 ALIKE = 0.8  # cosine of the words from which documents are near-duplicates
-TURN = 10.0  # seconds that a change waits for the one before it
+LOCK_TIMEOUT_S = 10.0  # seconds that a change waits for the one before it
 
 
 @dataclass(frozen=True)
@@ -75,7 +72,7 @@ class SearchEngine:
     [0, 1]
     """
 
-    def __init__(self, opened: Opened, folder: Path | None = None) -> None:
+    def __init__(self, opened: EngineState, folder: Path | None = None) -> None:
         self._opened = opened
         self._folder = folder
         self._writing = threading.RLock()
@@ -102,8 +99,8 @@ class SearchEngine:
         With ``verbose`` progress is shown on standard error. ``notes`` (JSON) are kept among the facts. A document
         without a known word has no place among the codes: it is kept, but never found by search.
         """
-        wishes = Wishes(n_bits, method, random_state, learn_from, verbose, notes or {})
-        return cls(Opened(*learn_from_texts(documents, vectorizer, wishes)))
+        wishes = FitOptions(n_bits, method, random_state, learn_from, verbose, notes or {})
+        return cls(EngineState(*learn_from_texts(documents, vectorizer, wishes)))
 
     @classmethod
     def from_texts(
@@ -136,8 +133,8 @@ class SearchEngine:
 
         ``documents`` give ids, texts and labels in the same order; without them ids are positions.
         """
-        wishes = Wishes(n_bits, method, random_state, learn_from, notes=notes or {})
-        return cls(Opened(*learn_from_embeddings(embeddings, documents, wishes)))
+        wishes = FitOptions(n_bits, method, random_state, learn_from, notes=notes or {})
+        return cls(EngineState(*learn_from_embeddings(embeddings, documents, wishes)))
 
     @classmethod
     def from_parts(
@@ -149,7 +146,7 @@ class SearchEngine:
         facts: dict[str, Any],
     ) -> SearchEngine:
         """Put an engine together from parts that were fitted elsewhere, and documents with their features."""
-        return cls(Opened(*put_together(features, hasher, documents, rows, facts)))
+        return cls(EngineState(*from_fitted(features, hasher, documents, rows, facts)))
 
     @classmethod
     def load(cls, folder: str | Path, *, verify: bool = True) -> SearchEngine:
@@ -172,9 +169,9 @@ class SearchEngine:
             opened.model.write(generation)
             with opened.database.copied_to(generation / DOCUMENTS) as copy:
                 if opened.model.takes_text:
-                    LearntWords.write(generation, Reader(copy), opened.model.features.n_features)
+                    TermVectorFile.write(generation, Reader(copy), opened.model.features.n_features)
 
-        save_folder(Path(folder), FORMAT, FORMAT_VERSION, write, living=[DOCUMENTS])
+        save_folder(Path(folder), FORMAT, FORMAT_VERSION, write, mutable_files=[DOCUMENTS])
 
     @staticmethod
     def check_folder(folder: str | Path) -> None:
@@ -239,10 +236,10 @@ class SearchEngine:
         with self._view() as view:
             return view.index.codes([view.position(id) for id in ids])
 
-    def coded(self) -> CodedDocuments:
+    def coded(self) -> EncodedDocuments:
         """Ids, labels and codes of all documents that have a code, of one state."""
         with self._view() as view:
-            return read_coded(view.reader, view.model)
+            return read_encoded(view.reader, view.model)
 
     def count(self) -> int:
         """All documents, those without a known word too."""
@@ -320,7 +317,7 @@ class SearchEngine:
             if not model.takes_text:
                 raise DataError("the query is of another kind", allowed="an embedding", got="str")
             rows = model.rows(queries)
-            known = np.flatnonzero(has_content(rows))
+            known = np.flatnonzero(nonzero_rows(rows))
             found = rank_many(
                 view.words,
                 view.index,
@@ -331,7 +328,7 @@ class SearchEngine:
                 shortlist=shortlist,
                 among=view.allowed(labels, where, None),
             )
-            answers: list[list[Hit] | DataError] = [says_nothing(query) for query in queries]
+            answers: list[list[Hit] | DataError] = [empty_query_error(query) for query in queries]
             for place, hits in zip(known.tolist(), view.hits_of_many(found), strict=True):
                 answers[place] = hits
             return answers
@@ -433,7 +430,7 @@ class SearchEngine:
     def explain_similar(self, id: DocumentId, other: DocumentId) -> Explanation:
         """Why two documents of the engine are as near to each other as they are."""
 
-        def row(view: View) -> Any:
+        def row(view: Snapshot) -> Any:
             [document] = view.reader.get([view.position(id)])
             return view.model.query_row(document.text)
 
@@ -477,7 +474,7 @@ class SearchEngine:
                 "drift": asdict(measure_drift(view.reader, model)),
             }
 
-    def _latest(self) -> Opened:
+    def _latest(self) -> EngineState:
         """What the folder holds now, at the cost of a look where nothing was saved since."""
         if self._folder is not None and state_of(self._folder) != self._opened.state:
             with self._opening:
@@ -486,7 +483,7 @@ class SearchEngine:
         return self._opened
 
     @contextmanager
-    def _view(self) -> Iterator[View]:
+    def _view(self) -> Iterator[Snapshot]:
         with ExitStack() as stack:
             view = self._look(stack)
             while view is None:
@@ -494,7 +491,7 @@ class SearchEngine:
                 view = self._look(stack)
             yield view
 
-    def _look(self, stack: ExitStack) -> View | None:
+    def _look(self, stack: ExitStack) -> Snapshot | None:
         """One state of the engine; None where it has moved on meanwhile."""
         opened = self._latest()
         try:
@@ -504,13 +501,13 @@ class SearchEngine:
                 raise
             return None  # replaced by another, and removed, since we looked
         held = opened.codes.at(reader)
-        return None if held is None else View(opened, held, reader)
+        return None if held is None else Snapshot(opened, held, reader)
 
     @contextmanager
     def _writer(self) -> Iterator[tuple[Model, Writer]]:
         turn: AbstractContextManager[None] = nullcontext()
         if self._folder is not None:
-            turn = one_writer(self._folder, TURN)
+            turn = writer_lock(self._folder, LOCK_TIMEOUT_S)
         with self._writing, turn:
             opened = self._latest()  # and nobody replaces it before we are done
             with opened.database.writing() as connection:
@@ -539,7 +536,7 @@ class SearchEngine:
                 check_same_number(len(rows), count)
         return count
 
-    def _explain(self, query_row: Callable[[View], Any], id: DocumentId) -> Explanation:
+    def _explain(self, query_row: Callable[[Snapshot], Any], id: DocumentId) -> Explanation:
         with self._view() as view:
             meanings = view.meanings()
             row = query_row(view)
@@ -547,15 +544,15 @@ class SearchEngine:
             return explain(view.model, meanings, id, row, view.model.query_row(document.text))
 
 
-def _open(folder: Path, *, verify: bool) -> Opened:
+def _open(folder: Path, *, verify: bool) -> EngineState:
     state = state_of(folder)  # before reading: what is saved meanwhile is then seen as newer
 
-    def read(generation: Path) -> Opened:
+    def read(generation: Path) -> EngineState:
         database = Database.open(generation / DOCUMENTS)
         if verify:
             with database.reading() as connection:
                 Reader(connection).check()
-        return Opened(Model.read(generation), database, LearntWords.read(generation), state)
+        return EngineState(Model.read(generation), database, TermVectorFile.read(generation), state)
 
     return load_folder(folder, FORMAT, FORMAT_VERSION, read, verify=verify, oldest=FORMAT_VERSION)
 

@@ -13,13 +13,13 @@ from starlette.staticfiles import StaticFiles
 
 from fewbits import __version__
 from fewbits.search import SearchEngine
-from fewbits.server.guard import Guard
-from fewbits.server.logs import LOGGER
-from fewbits.server.maps import Maps
-from fewbits.server.problems import answer_problems
+from fewbits.server.corpus_map import Maps
+from fewbits.server.errors import register_exception_handlers
+from fewbits.server.middleware import ServiceMiddleware
 from fewbits.server.routes import make_routes
 from fewbits.server.service import Service
 from fewbits.server.settings import Settings
+from fewbits.server.telemetry import LOGGER
 
 STATIC = Path(__file__).parent / "static"
 FRESH = {"cache-control": "no-cache"}  # browsers ask whether there is a newer one
@@ -59,7 +59,7 @@ def create_app(
 
     # Its own pages of documentation would load scripts from elsewhere.
     app = FastAPI(title="fewbits", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    answer_problems(app)
+    register_exception_handlers(app)
     app.include_router(make_routes(service))
     app.mount("/static", Files(directory=STATIC), name="static")
 
@@ -67,7 +67,7 @@ def create_app(
     async def page() -> FileResponse:
         return FileResponse(STATIC / "index.html", headers=FRESH)
 
-    app.add_middleware(Guard, settings=chosen, metrics=service.metrics)
+    app.add_middleware(ServiceMiddleware, settings=chosen, metrics=service.metrics)
     app.state.service = service
     return app
 

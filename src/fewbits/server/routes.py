@@ -11,14 +11,13 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from fewbits import __version__
 from fewbits.codes import to_hex
-from fewbits.corpus.document import Document, DocumentId
+from fewbits.data.document import Document, DocumentId
 from fewbits.search import BitExamples, Explanation, SearchEngine
 from fewbits.server import schemas
-from fewbits.server.batches import Wish
-from fewbits.server.maps import CorpusMap
-from fewbits.server.problems import ServiceError
-from fewbits.server.replies import Reply
+from fewbits.server.corpus_map import CorpusMap
+from fewbits.server.errors import Reply, ServiceError
 from fewbits.server.service import Service
+from fewbits.server.workers import SearchParams
 
 LABELS = 1_000  # that are told, the most common ones
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -42,19 +41,19 @@ def _searching(service: Service) -> APIRouter:
     engine, run = service.engine, service.workers.run
 
     @router.post("/search", response_model=schemas.Hits)
-    async def search(asked: schemas.SearchAsked) -> Reply:
+    async def search(asked: schemas.SearchRequest) -> Reply:
         """Find the documents that are nearest to a text."""
         service.check_text(asked.query)
         _check_wanted(service, asked)
         if asked.radius is None:
-            wish = Wish(asked.k, tuple(asked.labels), tuple(asked.where), asked.rescore, asked.shortlist)
+            wish = SearchParams(asked.k, tuple(asked.labels), tuple(asked.where), asked.rescore, asked.shortlist)
             return Reply(await service.batches.search(asked.query, wish))
         if asked.k is not None or asked.rescore is not None or asked.shortlist is not None:
             raise ServiceError(422, "give radius, or k with rescore and shortlist, not both")
         return Reply(await run(lambda: service.within(asked.query, asked.radius or 0, asked.labels, asked.where)))
 
     @router.post("/similar", response_model=schemas.Hits)
-    async def similar(asked: schemas.SimilarAsked) -> Reply:
+    async def similar(asked: schemas.SimilarRequest) -> Reply:
         """Find the documents that are nearest to a document."""
         _check_wanted(service, asked)
         wanted = asked.model_dump(exclude={"id", "k"})
@@ -62,7 +61,7 @@ def _searching(service: Service) -> APIRouter:
         return Reply({"bits": engine.n_bits, "hits": hits, "words": [], "unknown_words": []})
 
     @router.post("/explain", response_model=Explanation)
-    async def explain(asked: schemas.ExplainAsked) -> Reply:
+    async def explain(asked: schemas.ExplainRequest) -> Reply:
         """Tell why a document is as near as it is to a text, or to another document."""
         if (asked.query is None) == (asked.id is None):
             raise ServiceError(422, "a hit is explained by a query or by an id", allowed="one of them")
@@ -76,7 +75,7 @@ def _searching(service: Service) -> APIRouter:
         return Reply(await run(lambda: engine.explain_similar(_own(engine, id), _own(engine, asked.hit))))
 
     @router.post("/encode", response_model=schemas.Codes)
-    async def encode(asked: schemas.EncodeAsked) -> Reply:
+    async def encode(asked: schemas.EncodeRequest) -> Reply:
         """Turn texts into codes."""
         service.check_number(asked.texts)
         service.check_text(*asked.texts)
@@ -135,7 +134,7 @@ def _writing(service: Service) -> APIRouter:
         service.metrics.documents.set(count)
         return Reply({"changed": done, "documents": count})
 
-    def given(asked: schemas.DocumentsAsked) -> list[Document]:
+    def given(asked: schemas.DocumentsRequest) -> list[Document]:
         service.check_number(asked.documents)
         service.check_text(*(document.text for document in asked.documents))
         return [
@@ -144,19 +143,19 @@ def _writing(service: Service) -> APIRouter:
         ]
 
     @router.post("/add", response_model=schemas.Changed)
-    async def add(asked: schemas.DocumentsAsked) -> Reply:
+    async def add(asked: schemas.DocumentsRequest) -> Reply:
         """Add documents: all of them, or none where one cannot be added."""
         documents = given(asked)
         return await change(lambda: engine.add(documents))
 
     @router.post("/update", response_model=schemas.Changed)
-    async def update(asked: schemas.DocumentsAsked) -> Reply:
+    async def update(asked: schemas.DocumentsRequest) -> Reply:
         """Put documents in the place of those with the same ids: all of them, or none."""
         documents = given(asked)
         return await change(lambda: engine.update(documents))
 
     @router.post("/remove", response_model=schemas.Changed)
-    async def remove(asked: schemas.RemoveAsked) -> Reply:
+    async def remove(asked: schemas.RemoveRequest) -> Reply:
         """Remove documents: all of them, or none where an id is unknown."""
         service.check_number(asked.ids)
         return await change(lambda: engine.remove(asked.ids))
@@ -225,7 +224,7 @@ def _info(service: Service) -> schemas.Info:
     )
 
 
-def _check_wanted(service: Service, wanted: schemas.Wanted) -> None:
+def _check_wanted(service: Service, wanted: schemas.HitOptions) -> None:
     service.check_hits(wanted.k)
     service.check_shortlist(wanted.shortlist)
 

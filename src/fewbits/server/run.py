@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from fewbits.errors import ParameterError
 from fewbits.search import SearchEngine
 from fewbits.server.app import create_app
-from fewbits.server.connections import patient_for
-from fewbits.server.logs import log_as_json
 from fewbits.server.settings import Settings
+from fewbits.server.telemetry import log_as_json
 
 BACKLOG = 2048
 SWITCH = 0.0005  # seconds
@@ -54,7 +56,7 @@ def make_server(app: FastAPI, settings: Settings) -> uvicorn.Server:
     """The server of an application, with all limits on connections."""
     config = uvicorn.Config(
         app,
-        http=patient_for(settings.head_seconds, settings.connections),
+        http=timeout_http_protocol(settings.head_seconds, settings.connections),
         ws="none",
         log_config=None,
         access_log=False,
@@ -83,3 +85,64 @@ def allow_many_files() -> None:
 
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def timeout_http_protocol(seconds: float, connections: int) -> type[HttpToolsProtocol]:
+    """A protocol that closes a connection whose request's head is not there in time, and those that are too many.
+
+    uvicorn waits for ever for the first request of a connection, for the rest of a head that has begun, and for a
+    client that stops reading its answer.
+    """
+
+    class TimeoutHttpProtocol(HttpToolsProtocol):
+        _waiting: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            if len(self.connections) > connections:
+                transport.close()
+            else:
+                self._wait()
+
+        def on_message_begin(self) -> None:
+            self._wait()
+            super().on_message_begin()
+
+        def on_headers_complete(self) -> None:
+            self._stop_waiting()
+            super().on_headers_complete()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self._see_that_it_is_read(self.transport.get_write_buffer_size())
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop_waiting()
+            super().connection_lost(exc)
+
+        def _wait(self) -> None:
+            self._stop_waiting()
+            self._waiting = self.loop.call_later(seconds, self._close)
+
+        def _stop_waiting(self) -> None:
+            if self._waiting is not None:
+                self._waiting.cancel()
+                self._waiting = None
+
+        def _see_that_it_is_read(self, left: int) -> None:
+            if left:
+                self.loop.call_later(seconds, self._look_again, left)
+
+        def _look_again(self, left: int) -> None:
+            now = self.transport.get_write_buffer_size()
+            if now and now >= left:
+                self.transport.abort()
+            else:
+                self._see_that_it_is_read(now)
+
+        def _close(self) -> None:
+            transport: Any = self.transport
+            if not transport.is_closing():
+                transport.close()
+
+    return TimeoutHttpProtocol

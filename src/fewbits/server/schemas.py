@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fewbits.corpus.document import LARGEST_ID
+from fewbits.data.document import LARGEST_ID
 from fewbits.search import BitMeaning, Hit
 
 Id = Annotated[int, Field(strict=True, ge=-LARGEST_ID - 1, le=LARGEST_ID)] | Annotated[str, Field(strict=True)]
@@ -18,13 +18,13 @@ Where = Annotated[
 ]
 
 
-class Asked(BaseModel):
+class RequestModel(BaseModel):
     """Something sent to the service: a name that is not known is an error."""
 
     model_config = ConfigDict(extra="forbid")
 
 
-class Wanted(Asked):
+class HitOptions(RequestModel):
     """What hits are wanted."""
 
     k: Count | None = Field(None, description="Number of hits; ten without it.")
@@ -34,7 +34,7 @@ class Wanted(Asked):
     shortlist: Count | None = Field(None, description="Documents whose words are looked at; 3000 without it.")
 
 
-class SearchAsked(Wanted):
+class SearchRequest(HitOptions):
     """A text to search for."""
 
     query: str
@@ -43,13 +43,13 @@ class SearchAsked(Wanted):
     )
 
 
-class SimilarAsked(Wanted):
+class SimilarRequest(HitOptions):
     """A document to find others like."""
 
     id: Id
 
 
-class ExplainAsked(Asked):
+class ExplainRequest(RequestModel):
     """A hit, and what found it: a text or another document."""
 
     hit: Id
@@ -57,13 +57,13 @@ class ExplainAsked(Asked):
     id: Id | None = None
 
 
-class EncodeAsked(Asked):
+class EncodeRequest(RequestModel):
     """Texts to encode."""
 
     texts: list[str]
 
 
-class GivenDocument(Asked):
+class DocumentModel(RequestModel):
     """A document to keep."""
 
     id: Id
@@ -72,13 +72,13 @@ class GivenDocument(Asked):
     metadata: dict[str, Any] = {}
 
 
-class DocumentsAsked(Asked):
+class DocumentsRequest(RequestModel):
     """Documents to add or update."""
 
-    documents: Annotated[list[GivenDocument], Field(min_length=1)]
+    documents: Annotated[list[DocumentModel], Field(min_length=1)]
 
 
-class RemoveAsked(Asked):
+class RemoveRequest(RequestModel):
     """Documents to remove."""
 
     ids: Annotated[list[Id], Field(min_length=1)]

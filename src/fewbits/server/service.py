@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fewbits.search import SearchEngine
-from fewbits.server.batches import Batches, Found
-from fewbits.server.maps import Maps
-from fewbits.server.metrics import Metrics
-from fewbits.server.problems import ServiceError
+from fewbits.server.corpus_map import Maps
+from fewbits.server.errors import ServiceError
 from fewbits.server.settings import Settings
+from fewbits.server.telemetry import Metrics
 from fewbits.server.words import KnownWords
-from fewbits.server.workers import Workers
+from fewbits.server.workers import Batches, SearchResponse, Workers
 
 
 class Service:
@@ -39,11 +38,11 @@ class Service:
         """Whether queries are texts."""
         return hasattr(self.engine.features, "vocabulary_")
 
-    def within(self, query: str, radius: int, labels: list[str], where: list[str]) -> Found:
+    def within(self, query: str, radius: int, labels: list[str], where: list[str]) -> SearchResponse:
         """All documents within a radius, the nearest of them where they are too many."""
         hits = self.engine.within(query, radius, labels=labels, where=where)
         hits = hits[: self.settings.hits]
-        return Found(self.engine.n_bits, hits, self.words.known(query), self.words.unknown(query))
+        return SearchResponse(self.engine.n_bits, hits, self.words.known(query), self.words.unknown(query))
 
     def check_text(self, *texts: str) -> None:
         """Refuse texts that are too long."""

@@ -7,7 +7,7 @@ import re
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from fewbits.search import SearchEngine
-from fewbits.search.model import has_content
+from fewbits.search.encoder import nonzero_rows
 
 WORD = re.compile(r"[^\W_]+")
 WHOLE_WORD = re.compile(r"\w+(?:['\u2019]\w+)*")  # "don't" is one to whoever wrote it
@@ -37,7 +37,7 @@ class KnownWords:
         if not doubtful:
             return []
         # The engine may part a word in its own way, "boat's" for one: only it can tell.
-        is_known = has_content(self._engine.features.transform(doubtful))
+        is_known = nonzero_rows(self._engine.features.transform(doubtful))
         return [word for word, known in zip(doubtful, is_known.tolist(), strict=True) if not known]
 
     def _vocabulary(self) -> frozenset[str]:

@@ -9,10 +9,10 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from fewbits.benchmark.cells import Cell, Row, Table
-from fewbits.benchmark.figures import Figure
+from fewbits.benchmark.experiments.latent import Figure
 from fewbits.benchmark.report.charts import Chart
 from fewbits.benchmark.report.sections import Section, sections
+from fewbits.benchmark.report.tables import Cell, Row, Table
 from fewbits.benchmark.results import Result
 from fewbits.benchmark.store import Store
 

@@ -8,10 +8,9 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fewbits.benchmark.cells import Cell, Row, Table
-from fewbits.benchmark.figures import PICTURED, Figure, as_in_the_paper
-from fewbits.benchmark.notes import CHOSEN_WITH_LABELS, paper_presets
-from fewbits.benchmark.paper import (
+from fewbits.benchmark.experiments.latent import PICTURED, Figure, as_in_the_paper
+from fewbits.benchmark.report.charts import Axis, Chart, Curve, bars, class_colours, curves, points
+from fewbits.benchmark.report.paper import (
     ABLATIONS,
     DATASETS,
     LENGTHS,
@@ -24,9 +23,9 @@ from fewbits.benchmark.paper import (
     variance_table,
     words_table,
 )
-from fewbits.benchmark.report.charts import Axis, Chart, Curve, bars, class_colours, curves, points
+from fewbits.benchmark.report.tables import CHOSEN_WITH_LABELS, Cell, Row, Table, paper_presets
+from fewbits.benchmark.spec import load_suite
 from fewbits.benchmark.store import Store
-from fewbits.benchmark.suites import load_suite
 from fewbits.hashers.registry import METHODS
 
 STRONG = {"bernoulli-vae": 0, "pairwise": 0, "arm-dvae": 1, "psh-arm": 1}  # ours, the paper's
@@ -130,10 +129,10 @@ def _over_seconds(store: Store) -> Chart:
             found[cell.parameters["estimator"]].append((seconds, statistics.mean(precision), spread))
     lines = []
     for number, (name, measured) in enumerate(found.items()):
-        seconds_of_each, precision_of_each, spread_of_each = zip(*sorted(measured), strict=True)
+        seconds_of_each, precision_at_k_per_query, spread_of_each = zip(*sorted(measured), strict=True)
         shade = ESTIMATOR_SHADES.get(name, number)
         is_strong = name in ESTIMATOR_SHADES
-        lines.append(Curve(name, seconds_of_each, precision_of_each, spread_of_each, is_strong, shade=shade))
+        lines.append(Curve(name, seconds_of_each, precision_at_k_per_query, spread_of_each, is_strong, shade=shade))
     note = " ".join([BAND, *store.shortfall(suite.specs)])
     svg = curves("seconds", lines, Axis("seconds of training", scale="log"), PRECISION)
     return Chart("chart-seconds", "Precision over seconds of training", svg, "fewbits bench run estimators", note)

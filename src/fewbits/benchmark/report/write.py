@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fewbits.benchmark.comparison import render_comparison
-from fewbits.benchmark.estimators import render_estimators
-from fewbits.benchmark.figures import load_figures
-from fewbits.benchmark.known_items import render_known_items
+from fewbits.benchmark.experiments.estimators import render_estimators
+from fewbits.benchmark.experiments.known_items import render_known_items
+from fewbits.benchmark.experiments.latent import load_figures
+from fewbits.benchmark.experiments.service import render_load
+from fewbits.benchmark.experiments.speed import render_speed
+from fewbits.benchmark.experiments.supervision import render_supervision
+from fewbits.benchmark.report.comparison import render_comparison
 from fewbits.benchmark.report.page import render_page
+from fewbits.benchmark.report.tables import render
 from fewbits.benchmark.results import load_failures, load_results
-from fewbits.benchmark.service import render_load
-from fewbits.benchmark.speed import render_speed
 from fewbits.benchmark.store import Store
-from fewbits.benchmark.supervision import render_supervision
-from fewbits.benchmark.tables import render
-from fewbits.files import replacing
+from fewbits.storage import atomic_write
 
 
 def write_report(results: Path, docs: Path) -> list[Path]:
@@ -45,6 +45,6 @@ PAGES = {"service": "service-load.md"}  # where the folder's name is another pag
 
 
 def _write(path: Path, text: str) -> Path:
-    with replacing(path) as stream:
+    with atomic_write(path) as stream:
         stream.write(text.encode())
     return path

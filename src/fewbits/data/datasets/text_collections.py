@@ -1,0 +1,114 @@
+"""20 Newsgroups, the by-date release: one message a file, in a folder for each group."""
+
+from __future__ import annotations
+
+import html
+import re
+import tarfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from fewbits.data.document import Document
+from fewbits.data.io import read_documents
+from fewbits.errors import DataError
+
+KEPT_HEADERS = re.compile(r"(From|Subject):", re.IGNORECASE)
+
+
+def read_newsgroups(archive: Path) -> Iterator[Document]:
+    """Read every message: id ``group/number``, labelled by its group."""
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            if member.isfile():
+                parts = Path(member.name).parts
+                if len(parts) < 2:
+                    raise DataError(f"{archive} holds {member.name}", allowed="messages in a folder for each group")
+                group, number = parts[-2:]
+                stream = tar.extractfile(member)
+                assert stream is not None  # a regular file always opens
+                yield Document(f"{group}/{number}", _message(stream.read().decode("latin-1")), (group,))
+
+
+def _message(raw: str) -> str:
+    """Keep the body, and of the headers the From and Subject lines: the others name the group."""
+    headers, _, body = raw.partition("\n\n")
+    kept = [line for line in headers.split("\n") if KEPT_HEADERS.match(line)]
+    return "\n".join([*kept, body])
+
+
+STORY = re.compile(r"<REUTERS (?P<attributes>[^>]*)>(?P<content>.*?)</REUTERS>", re.DOTALL)
+TOPICS_KEPT = 20
+
+
+class _Story(NamedTuple):
+    id: str
+    split: str  # TRAIN or TEST
+    topics: tuple[str, ...]
+    text: str
+
+
+def read_reuters(archive: Path) -> Iterator[Document]:
+    """Read the documents of the 20 most frequent topics: id NEWID, labelled by those of its topics."""
+    stories = list(_mod_apte_stories(archive))
+    usable = _topics(stories, "TRAIN") & _topics(stories, "TEST")
+    # A story counts for every usable topic it has; among equals the earlier name is the more frequent one.
+    frequency = Counter(topic for story in stories for topic in story.topics if topic in usable)
+    kept = set(sorted(frequency, key=lambda topic: (-frequency[topic], topic))[:TOPICS_KEPT])
+    for story in stories:
+        labels = tuple(topic for topic in story.topics if topic in kept)
+        if labels:
+            yield Document(story.id, story.text, labels)
+
+
+def _topics(stories: list[_Story], split: str) -> set[str]:
+    return {topic for story in stories if story.split == split for topic in story.topics}
+
+
+def _mod_apte_stories(archive: Path) -> Iterator[_Story]:
+    for raw in _sgml_files(archive):
+        for match in STORY.finditer(raw):
+            attributes = dict(re.findall(r'(\w+)="([^"]*)"', match["attributes"]))
+            if attributes["TOPICS"] == "YES" and attributes["LEWISSPLIT"] in {"TRAIN", "TEST"}:
+                topics = tuple(re.findall(r"<D>(.*?)</D>", _element(match["content"], "TOPICS") or ""))
+                yield _Story(attributes["NEWID"], attributes["LEWISSPLIT"], topics, _story_text(match["content"]))
+
+
+def _story_text(content: str) -> str:
+    """Title and body, or the whole text where a story has neither."""
+    found = [part for part in (_element(content, "TITLE"), _element(content, "BODY")) if part is not None]
+    return html.unescape("\n".join(found) if found else _element(content, "TEXT") or "")
+
+
+def _element(content: str, tag: str) -> str | None:
+    match = re.search(rf"<{tag}[^>]*>(.*?)</{tag}>", content, re.DOTALL)
+    return match[1] if match else None
+
+
+def _sgml_files(archive: Path) -> Iterator[str]:
+    with tarfile.open(archive) as tar:
+        for member in sorted(tar.getmembers(), key=lambda member: member.name):
+            if member.name.endswith(".sgm"):
+                stream = tar.extractfile(member)
+                assert stream is not None  # a regular file always opens
+                yield stream.read().decode("latin-1")
+
+
+CATEGORIES_KEPT = 40
+
+
+def read_arxiv(archive: Path) -> Iterator[Document]:
+    """Read title, newline, abstract; labelled by those of its categories that are kept."""
+    # Two passes over the file hold one document at a time.
+    frequency = Counter(category for document in _all_abstracts(archive) for category in document.labels)
+    kept = set(sorted(frequency, key=lambda category: (-frequency[category], category))[:CATEGORIES_KEPT])
+    for document in _all_abstracts(archive):
+        labels = tuple(category for category in document.labels if category in kept)
+        if labels:
+            yield replace(document, labels=labels)
+
+
+def _all_abstracts(archive: Path) -> Iterator[Document]:
+    return read_documents(archive, text=("title", "abstract"), id="id", label="categories", label_separator=" ")

@@ -1,0 +1,74 @@
+"""Embeddings of the user's own, in the place of tf-idf rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.preprocessing import normalize
+from sklearn.utils.validation import check_is_fitted
+
+from fewbits.errors import DataError, MissingFileError
+from fewbits.storage import read_json, write_json
+
+
+class Embeddings(TransformerMixin, BaseEstimator):
+    """Check ready-made embeddings and scale every row to length 1, so that angles count.
+
+    >>> Embeddings().fit_transform([[3.0, 4.0]]).tolist()
+    [[0.6000000238418579, 0.800000011920929]]
+    """
+
+    def fit(self, X: ArrayLike, y: None = None) -> Embeddings:
+        """Remember the width."""
+        self.n_features_in_ = _as_table(X).shape[1]
+        return self
+
+    def transform(self, X: ArrayLike) -> NDArray[np.float32]:
+        """Return rows of length 1 (float32)."""
+        check_is_fitted(self, "n_features_in_")
+        table = _as_table(X)
+        if table.shape[1] != self.n_features_in_:
+            raise DataError("embeddings have another width", allowed=self.n_features_in_, got=table.shape[1])
+        return normalize(table, norm="l2")
+
+    @property
+    def n_features(self) -> int:
+        """Width of the embeddings."""
+        return int(self.n_features_in_)
+
+    def write(self, folder: Path) -> None:
+        """Write the width."""
+        write_json(folder / "embeddings.json", {"n_features": self.n_features})
+
+    @classmethod
+    def read(cls, folder: Path) -> Embeddings:
+        """Read what :meth:`write` wrote."""
+        embeddings = cls()
+        embeddings.n_features_in_ = read_json(folder / "embeddings.json")["n_features"]
+        return embeddings
+
+
+def _as_table(X: Any) -> NDArray[np.float32]:
+    try:
+        table = np.atleast_2d(np.asarray(X, dtype=np.float32))
+    except (TypeError, ValueError) as error:
+        raise DataError("embeddings are numbers, a row a document", got=error) from error
+    if table.ndim != 2 or table.shape[1] == 0:
+        raise DataError("embeddings are a table", allowed="documents x dimensions", got=table.shape)
+    if not np.isfinite(table).all():
+        raise DataError("embeddings hold values that are no numbers", got="NaN or infinity")
+    return table
+
+
+def load_embeddings(path: Path) -> NDArray[np.float32]:
+    """Read a table of embeddings from a ``.npy`` file."""
+    if not Path(path).is_file():
+        raise MissingFileError(f"{path} is not there")
+    try:
+        return _as_table(np.load(path, allow_pickle=False))
+    except (ValueError, EOFError) as error:
+        raise DataError(f"{path} is no table of numbers in .npy format", got=error) from error

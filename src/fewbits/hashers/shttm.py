@@ -1,0 +1,154 @@
+"""Semantic hashing using tags and topic modelling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.decomposition import LatentDirichletAllocation
+from sklearn.linear_model import Ridge
+from sklearn.utils import check_random_state
+
+from fewbits.data.labels import known_labels
+from fewbits.hashers.base import LinearHasher, sample_rows
+from fewbits.validation import check_whole_number
+
+
+class TagTopicHashing(LinearHasher):
+    """Codes that stay near a document's topics and tell its tags, as a linear function of its words (SHTTM).
+
+    The topics theta are a document's shares of ``n_bits`` topics by latent Dirichlet allocation, less their means. The
+    codes Y and the tags' factors U are found by turns, each in closed form:
+    minimise sum C (T - U'Y)^2 + tag_ridge |U|^2 + topic_weight |Y - theta|^2, where T are the labels and C counts a tag
+    that is there as 1, one that is not as ``absent``. A ridge regression then maps words to codes, and its outputs
+    are cut at their training medians: training documents are encoded by it like all others. Documents without a
+    label take part with their topics alone.
+
+    Parameters
+    ----------
+    n_bits : int, default=64
+        Length of the code, and number of topics.
+    topic_weight : float, default=0.003
+        Weight gamma of the topics beside the tags.
+    tag_ridge : float, default=100.0
+        Weight alpha that keeps the tags' factors small, and so what codes say of tags large beside the topics: with
+        more bits than tags, the topics alone decide what the tags leave open.
+    absent : float, default=0.1
+        Confidence in a tag that is not there.
+    word_ridge : float, default=3.0
+        Ridge of the map from words to codes.
+    document_scale : float, default=10.0
+        What rows are multiplied by to stand for counts: rows of length 1 are too short a text to tell topics apart.
+    n_turns : int, default=10
+        Turns of factors and codes.
+    topic_passes : int, default=5
+        Passes of the topic model over its documents.
+    max_rows : int, default=20000
+        The topic model learns from so many documents at most, a random choice of them.
+    random_state : int, RandomState instance or None, default=None
+        Chooses the documents and starts topics and factors.
+
+    Attributes
+    ----------
+    topics_ : array of shape (n_bits, features)
+        Share of each word in each topic.
+
+    References
+    ----------
+    Q. Wang, D. Zhang, L. Si. Semantic hashing using tags and topic modeling. SIGIR 2013.
+    """
+
+    fitted_arrays = (*LinearHasher.fitted_arrays, "topics")
+    needs_labels = needs_positive = True
+    topics_: NDArray[np.float32]
+
+    def __init__(
+        self,
+        n_bits: int = 64,
+        *,
+        topic_weight: float = 0.003,
+        tag_ridge: float = 100.0,
+        absent: float = 0.1,
+        word_ridge: float = 3.0,
+        document_scale: float = 10.0,
+        n_turns: int = 10,
+        topic_passes: int = 5,
+        max_rows: int = 20_000,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(n_bits, random_state=random_state)
+        self.topic_weight = topic_weight
+        self.tag_ridge = tag_ridge
+        self.absent = absent
+        self.word_ridge = word_ridge
+        self.document_scale = document_scale
+        self.n_turns = n_turns
+        self.topic_passes = topic_passes
+        self.max_rows = max_rows
+
+    def _fit(self, X: Any, y: Any) -> None:
+        check_whole_number("n_turns", self.n_turns, 1)
+        check_whole_number("topic_passes", self.topic_passes, 1)
+        labels = known_labels(y, X.shape[0])
+        rows = sparse.csr_array(X)
+        generator = check_random_state(self.random_state)
+        theta = self._topics(rows, generator)
+        codes = self._codes(theta, labels, generator)
+        ridge = Ridge(alpha=self.word_ridge, solver="sparse_cg", tol=1e-4).fit(rows, codes - codes.mean(axis=0))
+        self.weights_ = np.ascontiguousarray(np.reshape(ridge.coef_, (self.n_bits, -1)).T, dtype=np.float32)
+        self.offsets_ = np.median(rows.astype(np.float32) @ self.weights_, axis=0).astype(np.float32)
+
+    def _topics(self, rows: Any, generator: np.random.RandomState) -> NDArray[np.float64]:
+        """Shares of the topics (documents, bits), less their means."""
+        counts = rows * rows.dtype.type(self.document_scale)
+        model = LatentDirichletAllocation(
+            self.n_bits,
+            learning_method="online",
+            max_iter=self.topic_passes,
+            batch_size=512,
+            random_state=generator,
+        ).fit(sample_rows(counts, self.max_rows, generator))
+        self.topics_ = (model.components_ / model.components_.sum(axis=1, keepdims=True)).astype(np.float32)
+        shares = model.transform(counts)
+        return np.asarray(shares - shares.mean(axis=0))
+
+    def _codes(self, theta: NDArray[np.float64], labels: Any, generator: np.random.RandomState) -> NDArray[np.float64]:
+        """Relaxed codes Y (documents, bits) of the training documents."""
+        patterns, pattern_of = _patterns(labels)  # documents with the same tags are solved together
+        codes = theta + 0.01 * generator.standard_normal(theta.shape)
+        unlabelled = np.asarray(~patterns.any(axis=1))
+        for _ in range(self.n_turns):
+            factors = self._factors(codes, patterns, pattern_of, unlabelled)  # U: (bits, tags)
+            for number, tags in enumerate(patterns):
+                of_pattern = pattern_of == number
+                confidence = np.zeros(len(tags)) if unlabelled[number] else np.where(tags, 1.0, self.absent)
+                left = (factors * confidence) @ factors.T + self.topic_weight * np.eye(len(factors))
+                right = factors @ (confidence * tags) + self.topic_weight * theta[of_pattern]  # (documents, bits)
+                codes[of_pattern] = np.linalg.solve(left, right.T).T
+        return codes
+
+    def _factors(
+        self,
+        codes: NDArray[np.float64],
+        patterns: NDArray[np.bool_],
+        pattern_of: NDArray[np.int64],
+        unlabelled: NDArray[np.bool_],
+    ) -> NDArray[np.float64]:
+        sums = np.stack([codes[pattern_of == number].sum(axis=0) for number in range(len(patterns))])
+        known = codes[~unlabelled[pattern_of]]
+        everyone = self.absent * known.T @ known
+        factors = np.empty((codes.shape[1], patterns.shape[1]))
+        for tag in range(patterns.shape[1]):
+            having = codes[patterns[pattern_of, tag]]
+            left = everyone + (1 - self.absent) * having.T @ having + self.tag_ridge * np.eye(codes.shape[1])
+            factors[:, tag] = np.linalg.solve(left, sums[patterns[:, tag]].sum(axis=0))
+        return factors
+
+
+def _patterns(labels: Any) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """The different sets of tags (patterns, tags), and which of them each document has."""
+    sets = [labels.indices[start:stop].tobytes() for start, stop in zip(labels.indptr, labels.indptr[1:], strict=False)]
+    _, first, pattern_of = np.unique(np.array(sets, dtype=object), return_index=True, return_inverse=True)
+    return labels[first].toarray().astype(bool), pattern_of

@@ -1,0 +1,1 @@
+"""Documents, codes and filters of an engine in one SQLite file."""

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from fewbits import Dataset, Split
+from fewbits.benchmark.evaluate import evaluate
+from fewbits.benchmark.report.tables import render
+from fewbits.benchmark.results import Result, load_results
+from fewbits.errors import BrokenFolderError, MissingFileError, ParameterError
+
+ROOT = Path(__file__).parents[2]
+KEYS = {
+    "method",
+    "dataset",
+    "bits",
+    "seed",
+    "parameters",
+    "metrics",
+    "seconds",
+    "peak_memory_mb",
+    "versions",
+    "data_fingerprint",
+}
+
+
+@pytest.fixture(scope="module")
+def dataset() -> Dataset:
+    generator = np.random.default_rng(0)
+
+    def split(count: int) -> Split:
+        classes = generator.integers(0, 3, count)
+        rows = np.repeat(np.eye(3), 10, axis=1)[classes] * generator.random((count, 30))
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        return Split(
+            list(range(count)), None, sparse.csr_array(rows), sparse.csr_array(np.eye(3, dtype=np.uint8)[classes])
+        )
+
+    words = [f"w{n}" for n in range(30)]
+    return Dataset("toy", split(200), split(50), split(60), words, ["a", "b", "c"], "f" * 64)
+
+
+def test_a_run_is_saved_as_one_file_with_everything_about_it(dataset: Dataset, tmp_path: Path) -> None:
+    result = evaluate("itq", dataset, 16, 3)
+    path = result.save(tmp_path)
+    content = json.loads(path.read_text())
+    assert set(content) >= KEYS
+    assert (content["method"], content["dataset"], content["bits"], content["seed"]) == ("itq", "toy", 16, 3)
+    assert content["metrics"]["precision_at_100"] > content["metrics"]["random_floor"] > 0.3
+    assert content["parameters"] == {"max_rows": 50_000, "n_iterations": 50}
+    assert content["peak_memory_mb"] > 10
+    assert set(content["seconds"]) == {"fit", "encode", "evaluate"}
+    assert list(load_results(tmp_path)) == [result]
+
+
+def test_the_same_run_again_gives_the_same_metrics_in_the_same_file(dataset: Dataset, tmp_path: Path) -> None:
+    first, second = (evaluate("lsh", dataset, 8, 0) for _ in range(2))
+    assert first.metrics == second.metrics
+    assert first.save(tmp_path) == second.save(tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_different_runs_have_different_files(dataset: Dataset) -> None:
+    runs = [
+        evaluate("itq", dataset, 8, 0),
+        evaluate("itq", dataset, 8, 1),
+        evaluate("itq", dataset, 9, 0),
+        evaluate("itq", dataset, 8, 0, parameters={"n_iterations": 2}),
+        evaluate("itq", dataset, 8, 0, part="validation"),
+    ]
+    assert len({run.file_name for run in runs}) == 5
+
+
+def test_a_result_without_its_figure_is_refused_and_a_failed_run_needs_none(dataset: Dataset, tmp_path: Path) -> None:
+    well = replace(evaluate("lsh", dataset, 8, 0), metrics={})
+    path = well.save(tmp_path)
+    with pytest.raises(BrokenFolderError, match="is no result of this version"):
+        Result.load(path)
+    failed = replace(well, error="it failed")
+    assert Result.load(failed.save(tmp_path)) == failed
+
+
+def test_an_unknown_part_and_a_broken_store_are_refused(dataset: Dataset, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=r"no such part \(allowed: train, validation, test; got: 'dev'\)"):
+        evaluate("lsh", dataset, 8, 0, part="dev")
+    (tmp_path / "x.json").write_text('{"method": "lsh"}')
+    with pytest.raises(BrokenFolderError, match=r"x.json is no result of this version"):
+        list(load_results(tmp_path))
+    with pytest.raises(MissingFileError, match="nowhere is not there"):
+        load_results(tmp_path / "nowhere")
+
+
+def test_tables_show_mean_and_spread_over_seeds_and_leave_validation_out(dataset: Dataset) -> None:
+    runs = [evaluate("lsh", dataset, 8, seed) for seed in (0, 1, 2)]
+    values = [run.metrics["precision_at_100"] for run in runs]
+    text = render([*runs, evaluate("lsh", dataset, 16, 0, part="validation")])
+    assert f"| LSH | {np.mean(values):.3f} ± {np.std(values, ddof=1):.3f} |" in text
+    assert "16 bits" not in text
+    assert "fewbits evaluate --save --method lsh --dataset toy --bits 8 --seed 0 --seed 1 --seed 2" in text
+
+
+def test_the_commands_below_a_table_do_just_its_runs_with_their_parameters(dataset: Dataset) -> None:
+    runs = [
+        *(evaluate(method, dataset, 8, seed) for method in ("lsh", "itq") for seed in (0, 1)),
+        evaluate("lsh", dataset, 16, 0),
+        evaluate("itq", dataset, 8, 0, parameters={"n_iterations": 2}),
+        evaluate("itq", dataset, 8, 1, parameters={"n_iterations": 3, "max_rows": 50}),
+    ]
+    commands = [line for line in render(runs).splitlines() if line.startswith("fewbits evaluate --save")]
+    assert commands == [
+        "fewbits evaluate --save --method lsh --method itq --dataset toy --bits 8 --seed 0 --seed 1",
+        "fewbits evaluate --save --method lsh --dataset toy --bits 16 --seed 0",
+        "fewbits evaluate --save --method itq --dataset toy --bits 8 --seed 1 --set max_rows=50 --set n_iterations=3",
+        "fewbits evaluate --save --method itq --dataset toy --bits 8 --seed 0 --set n_iterations=2",
+    ]
+
+
+def test_the_committed_tables_are_what_the_committed_results_give() -> None:
+    results = list(load_results(ROOT / "results"))
+    assert (ROOT / "docs" / "results.md").read_text() == render(results)
+
+
+def test_the_committed_results_cover_both_methods_three_sets_five_lengths_and_five_seeds() -> None:
+    found = {(r.method, r.dataset, r.bits, r.seed) for r in load_results(ROOT / "results") if r.part == "test"}
+    for method in ("lsh", "itq"):
+        for name in ("reuters", "ng20", "tmc"):
+            assert {(method, name, bits, seed) for bits in (8, 16, 32, 64, 128) for seed in range(5)} <= found
+
+
+@pytest.mark.xdist_group("archives")
+def test_a_committed_figure_can_be_made_again(benchmark_set: Callable[[str], Dataset]) -> None:
+    [committed] = [r for r in load_results(ROOT / "results") if r.file_name.startswith("itq-reuters-32bits-seed0-")]
+    again: Result = evaluate("itq", benchmark_set("reuters"), 32, 0)
+    assert again.data_fingerprint == committed.data_fingerprint
+    assert again.metrics["precision_at_100"] == pytest.approx(committed.metrics["precision_at_100"], abs=0.01)

@@ -1,0 +1,1 @@
+"""Corpora and results that several tests share."""

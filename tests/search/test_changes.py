@@ -1,0 +1,186 @@
+"""The life of an index: documents come, change and go, and the codes learnt stay as they are."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from fewbits import Document, SearchEngine
+from fewbits.errors import DataError, UnknownIdError
+from helpers.corpora import tiny_documents
+
+TEXTS = st.sampled_from(["boat mast harbour", "garlic soup", "stars and planets", "wind", "xyzzy", ""])
+NUMBERS = st.lists(st.integers(0, 15), max_size=6, unique=True)
+
+
+class EngineAgainstDictionary(RuleBasedStateMachine):
+    """Any sequence of changes, through two engines on one folder, leaves what a dictionary would hold."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.place = tempfile.TemporaryDirectory()
+
+    @initialize()
+    def start(self) -> None:
+        folder = Path(self.place.name) / "engine"
+        SearchEngine.from_documents(tiny_documents(30), n_bits=12, method="itq").save(folder)
+        self.writer, self.reader = SearchEngine.load(folder), SearchEngine.load(folder)
+        self.model = {document.id: document for document in tiny_documents(30)}
+        self.changed: set[Any] = set()
+
+    def make(self, numbers: list[int], text: str) -> list[Document]:
+        return [Document(f"d{n}", f"{text} {n}", ("even",) if n % 2 == 0 else (), {"n": n}) for n in numbers]
+
+    @rule(numbers=NUMBERS, text=TEXTS)
+    def add(self, numbers: list[int], text: str) -> None:
+        documents = self.make(numbers, text)
+        if any(document.id in self.model for document in documents):
+            with pytest.raises(DataError, match="is there already"):
+                self.writer.add(documents)
+        else:
+            assert self.writer.add(documents) == len(documents)
+            self.model |= {document.id: document for document in documents}
+            self.changed |= {document.id for document in documents}
+
+    @rule(numbers=NUMBERS, text=TEXTS)
+    def update(self, numbers: list[int], text: str) -> None:
+        documents = self.make(numbers, text)
+        if any(document.id not in self.model for document in documents):
+            with pytest.raises(UnknownIdError, match="no document has the id"):
+                self.writer.update(documents)
+        else:
+            self.writer.update(documents)
+            self.model |= {document.id: document for document in documents}  # a known id keeps its place
+
+    @rule(numbers=NUMBERS)
+    def remove(self, numbers: list[int]) -> None:
+        ids = [f"d{n}" for n in numbers]
+        if any(id not in self.model for id in ids):
+            with pytest.raises(UnknownIdError, match="no document has the id"):
+                self.writer.remove(ids)
+        else:
+            self.writer.remove(ids)
+            for id in ids:
+                del self.model[id]
+                self.changed.discard(id)
+
+    @invariant()
+    def both_hold_what_the_dictionary_holds(self) -> None:
+        even = {id for id, document in self.model.items() if "even" in document.labels and self.is_known(document)}
+        for engine in (self.writer, self.reader):
+            assert list(engine.documents()) == list(self.model.values())
+            assert len(engine) == sum(map(self.is_known, self.model.values()))
+            assert {hit.id for hit in engine.search("boat soup stars wind", k=1, labels=["even"])} <= even
+            found = engine.within("boat soup stars wind", 12, labels=["even"])
+            assert {hit.id for hit in found} == even
+            assert engine.info()["drift"]["new_documents"] == len(self.changed)
+
+    def is_known(self, document: Document) -> bool:
+        return bool(document.text.strip(" 0123456789")) and "xyzzy" not in document.text
+
+    def teardown(self) -> None:
+        self.place.cleanup()
+
+
+TestEngineAgainstDictionary = EngineAgainstDictionary.TestCase
+TestEngineAgainstDictionary.settings = settings(max_examples=8, stateful_step_count=12)
+
+
+def test_a_reader_that_missed_more_changes_than_are_remembered_reads_all_again(
+    engine: SearchEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fewbits.search.store.documents.REMEMBERED_CHANGES", 5)
+    engine.save(tmp_path / "engine")
+    writer, reader = (SearchEngine.load(tmp_path / "engine") for _ in range(2))
+    assert len(reader) == 60
+    writer.remove(["cooking-0", "sailing-1"])
+    writer.add([Document(f"new-{n}", "boat mast") for n in range(9)])
+    writer.update([Document("new-3", "garlic soup")])
+    assert len(reader) == 67
+    assert [hit.id for hit in reader.search("garlic soup", k=1)] == ["new-3"]
+    assert "cooking-0" not in reader
+
+
+def test_new_documents_of_the_same_kind_give_no_reason_to_learn_anew(engine: SearchEngine) -> None:
+    assert engine.info()["drift"]["advice"] == "Nothing was added since the codes were learnt."
+    engine.add([Document("one", "boat")])
+    assert "Too few new documents" in engine.info()["drift"]["advice"]
+    engine.add([Document(f"new {d.id}", d.text) for d in tiny_documents(60)[15:59]])
+    drift = engine.info()["drift"]
+    assert (drift["new_documents"], drift["retrain"]) == (45, False)
+    assert drift["unknown_words_new"] == 0
+    assert "no need to learn anew" in drift["advice"]
+
+
+def test_new_words_and_new_topics_are_a_reason_to_learn_anew(engine: SearchEngine) -> None:
+    engine.add(
+        [Document(f"law-{n}", f"the court heard a plaintiff and dismissed the garlic appeal {n}") for n in range(40)]
+    )
+    drift = engine.info()["drift"]
+    assert drift["retrain"] is True
+    assert "of the words of new documents are unknown, against 0% in training" in drift["advice"]
+    assert drift["unknown_words_new"] == pytest.approx(
+        5 / 6, abs=1e-4
+    )  # court, heard, plaintiff, dismissed, appeal; not garlic
+    assert drift["bit_shift"] > drift["bit_shift_by_chance"]
+    assert "share of ones has moved" in drift["advice"]
+
+
+def test_metadata_that_json_cannot_hold_is_refused() -> None:
+    for metadata in ({"when": object()}, {"x": float("nan")}, {1: 2}):
+        with pytest.raises(DataError, match="the metadata of 'a'"):
+            Document("a", "text", (), metadata)  # type: ignore[arg-type]
+
+
+def test_one_text_is_no_list_of_ids(engine: SearchEngine) -> None:
+    with pytest.raises(DataError, match=r"one id is no list of ids \(got: 'boat'\)"):
+        engine.remove("boat")
+
+
+def test_an_engine_of_the_format_before_is_refused_with_what_to_do(engine: SearchEngine, tmp_path: Path) -> None:
+    import json
+
+    from fewbits.errors import BrokenFolderError
+    from fewbits.storage import _checksum
+
+    engine.save(tmp_path / "engine")
+    path = tmp_path / "engine" / "manifest.json"
+    manifest = {**json.loads(path.read_text()), "version": 1}
+    del manifest["checksum"]
+    path.write_text(json.dumps({**manifest, "checksum": _checksum(manifest)}))
+    with pytest.raises(BrokenFolderError, match=r"is of an older format .*got: 1\). Make it again from its documents"):
+        SearchEngine.load(tmp_path / "engine")
+
+
+def test_an_update_that_names_an_id_twice_far_apart_changes_nothing() -> None:
+    documents = tiny_documents(5_000)  # more than are encoded and stored at one time
+    engine = SearchEngine.from_documents(documents, n_bits=16, method="lsh")
+    again = [Document(document.id, "wind and waves") for document in [*documents, documents[0]]]
+    with pytest.raises(DataError, match=f"the id '{documents[0].id}' is given twice"):
+        engine.update(again)
+    assert engine.document(documents[0].id) == documents[0]
+
+
+def test_rescoring_goes_by_the_present_words_of_learnt_updated_and_added_documents_alike(tmp_path: Path) -> None:
+    documents = tiny_documents(30)
+    in_memory = SearchEngine.from_documents(documents, n_bits=12, method="itq")
+    in_memory.save(tmp_path / "engine")
+    engine = SearchEngine.load(tmp_path / "engine")
+    for changing in (in_memory, engine):
+        changing.update([Document(documents[0].id, "garlic soup"), Document(documents[7].id, "wind and stars")])
+        changing.add([Document("fresh", "garlic and boat")])
+        changing.remove([documents[3].id])
+    engine.save(tmp_path / "again")
+    again = SearchEngine.load(tmp_path / "again")
+    for query in ("garlic soup", "boat", "stars"):
+        expected = in_memory.search(query, k=30, shortlist=30)
+        assert len({hit.score for hit in expected}) >= 3
+        assert engine.search(query, k=30, shortlist=30) == expected
+        assert again.search(query, k=30, shortlist=30) == expected
+    assert engine.search("garlic soup")[0].id == documents[0].id
