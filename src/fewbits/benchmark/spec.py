@@ -16,7 +16,7 @@ from fewbits.codes import check_n_bits
 from fewbits.data.datasets.base import PARTS
 from fewbits.data.datasets.loading import find_source
 from fewbits.errors import DataError, MissingFileError, ParameterError
-from fewbits.hashers.base import Hasher
+from fewbits.hashers.base import EXECUTION_PARAMETERS, Hasher
 from fewbits.hashers.registry import make_hasher
 from fewbits.validation import check_whole_number
 
@@ -29,8 +29,8 @@ SUITES = ("quick", "paper", "scale", "ablation", "estimators")
 NEEDED = {"methods", "datasets", "bits", "seeds"}
 ALLOWED = NEEDED | {"parameters", "grid"}
 LARGEST_SEED = 2**32 - 1  # of NumPy's generators
-# parameters that are told elsewhere in a result, or say nothing about what was learnt
-EXECUTION_PARAMETERS = ("n_bits", "random_state", "callbacks", "checkpoint", "device", "verbose")
+# Not among a result's parameters: recorded elsewhere in it, or without effect on what is learned.
+UNRECORDED_PARAMETERS = ("n_bits", "random_state", *EXECUTION_PARAMETERS)
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Spec:
     @cached_property
     def all_parameters(self) -> dict[str, Any]:
         """Parameters as a result has them: the method's own and the changed ones."""
-        return {name: value for name, value in self.hasher().get_params().items() if name not in EXECUTION_PARAMETERS}
+        return {name: value for name, value in self.hasher().get_params().items() if name not in UNRECORDED_PARAMETERS}
 
     def own(self, parameter: str) -> Any:
         """What the method itself has for a parameter."""

@@ -16,13 +16,13 @@ import numpy as np
 from fewbits.codes import unpack
 from fewbits.data.document import DocumentId
 from fewbits.data.labels import label_table
+from fewbits.hashers.base import EXECUTION_PARAMETERS
 from fewbits.hashers.registry import find_method
 from fewbits.metrics import precision_at_k, random_floor
 from fewbits.search import EncodedDocuments, SearchEngine
 
 LABELS_SHOWN = 20
 PACKAGES = ("fewbits", "numpy", "scipy", "scikit-learn", "faiss-cpu")  # what encodes and searches
-NOT_LEARNING = ("callbacks", "checkpoint", "verbose")  # parameters that do not change what is learnt
 
 USE = """\
 Finding documents like a text or like another document, near-duplicates, and topics, among documents of the same kind
@@ -99,7 +99,7 @@ def _method(engine: SearchEngine, facts: dict[str, Any]) -> str:
     parameters = [
         (name, repr(value))
         for name, value in sorted(engine.hasher.get_params(deep=False).items())
-        if name not in NOT_LEARNING
+        if name not in EXECUTION_PARAMETERS
     ]
     return (
         f"{_table(('fact', 'value'), rows)}\n\nNone leaves a parameter to the method.\n\n"

@@ -22,7 +22,7 @@ from fewbits.codes import Bits
 from fewbits.errors import DataError, MissingExtraError, ParameterError
 from fewbits.features.neighbors import latent_neighbours, neighbours_by_pairs
 from fewbits.hashers._parameters import check_parameters
-from fewbits.hashers.base import Hasher, Layers, rowwise_matmul
+from fewbits.hashers.base import EXECUTION_PARAMETERS, Hasher, Layers, rowwise_matmul
 
 if TYPE_CHECKING:
     from fewbits.nn.data import Batches
@@ -37,7 +37,6 @@ MANY_ROWS = 10_000  # that are encoded at one time
 HIDDEN = (1000,)
 LEAST_STEPS = 300  # a small corpus is passed over more often
 SHORT_STEP = 0.002  # learning rates below it need thousands of steps for a weight of some units
-NOT_PART_OF_TRAINING = ("callbacks", "checkpoint", "verbose", "device", "random_state")
 
 
 class ConstantBitsWarning(UserWarning):
@@ -274,7 +273,8 @@ class NeuralHasher(Hasher):
         return seed_of_checkpoint(self.checkpoint, drawn)
 
     def _fingerprint(self, X: Any, labels: Any, seed: int, marked: Sequence[NDArray[Any]]) -> str:
-        parameters = {name: value for name, value in self.get_params().items() if name not in NOT_PART_OF_TRAINING}
+        left_out = (*EXECUTION_PARAMETERS, "random_state")  # the seed itself is part of the digest
+        parameters = {name: value for name, value in self.get_params().items() if name not in left_out}
         digest = hashlib.sha256(json.dumps([type(self).__name__, parameters, seed], default=str).encode())
         for table in (X, labels):
             for values in () if table is None else (table.shape, table.indptr, table.indices, table.data):

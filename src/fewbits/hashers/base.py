@@ -21,6 +21,9 @@ from fewbits.validation import check_whole_number
 
 Self = TypeVar("Self", bound="Hasher")
 
+# Parameters that say how a fit is run and reported; they do not change what is learned.
+EXECUTION_PARAMETERS = ("callbacks", "checkpoint", "device", "verbose")
+
 
 @dataclass(frozen=True)
 class Layers:
