@@ -17,6 +17,7 @@ from fewbits.metrics import (
     precision_at_k,
     random_floor,
     recall_within_radius,
+    unique_code_ratio,
 )
 from fewbits.search import BitMeaning, Condition, Drift, DuplicateGroup, Explanation, Hit, SearchEngine
 
@@ -56,5 +57,6 @@ __all__ = [
     "read_docstrings",
     "read_documents",
     "recall_within_radius",
+    "unique_code_ratio",
     "write_documents",
 ]

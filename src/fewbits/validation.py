@@ -1,17 +1,24 @@
-"""Checks of parameters that many places share."""
+"""Small functions that every stage uses: parameter validation, batches of a stream, evenly spaced samples."""
 
 from __future__ import annotations
 
 import operator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fewbits.errors import ParameterError
 
+Item = TypeVar("Item")
+
 
 def check_whole_number(
-    what: str, value: Any, low: int, high: int | None = None, *, why: str = "", hint: str = ""
+    name: str, value: Any, low: int, high: int | None = None, *, why: str = "", hint: str = ""
 ) -> int:
-    """Return a whole number in a range (NumPy's too, but no bool), else say what is allowed.
+    """Return ``value`` as an int if it is a whole number (not a bool) in the allowed range, else raise an error.
 
     >>> check_whole_number("k", 3, 1, 5)
     3
@@ -22,5 +29,25 @@ def check_whole_number(
     except TypeError:
         number = low - 1
     if isinstance(value, bool) or number < low or (high is not None and number > high):
-        raise ParameterError(f"{what} is out of range", allowed=allowed, got=repr(value), hint=hint)
+        raise ParameterError(f"{name} is out of range", allowed=allowed, got=repr(value), hint=hint)
     return number
+
+
+def batched(items: Iterable[Item], size: int) -> Iterator[tuple[Item, ...]]:
+    """Yield tuples of ``size`` items, the last one possibly shorter, as ``itertools.batched`` of Python 3.12 does.
+
+    >>> list(batched("abcde", 2))
+    [('a', 'b'), ('c', 'd'), ('e',)]
+    """
+    iterator = iter(items)
+    while batch := tuple(islice(iterator, size)):
+        yield batch
+
+
+def evenly_spaced(count: int, size: int) -> NDArray[np.int64]:
+    """Return at most ``size`` positions spread evenly over ``range(count)``, the first and last included.
+
+    >>> evenly_spaced(10, 4).tolist(), evenly_spaced(2, 4).tolist()
+    ([0, 3, 6, 9], [0, 1])
+    """
+    return np.linspace(0, count - 1, min(size, count)).astype(np.int64)

@@ -165,7 +165,7 @@ def test_one_bad_query_of_many_is_told_and_the_others_are_answered(saved: Path) 
         (("similar", "ENGINE", "7"), "no document has the id '7'"),
         (("fit", "CORPUS", "--text", "body", "-o", "FULL"), "holds other files"),
         (("fit", "CORPUS", "--text", "body", "-o", "/proc/x"), "/proc/x"),
-        (("fit", "CORPUS", "--text", "body", "-o", "x", "--token-pattern", "("), "no regular expression"),
+        (("fit", "CORPUS", "--text", "body", "-o", "x", "--token-pattern", "("), "not a valid regular expression"),
         (("fit", "nowhere.jsonl", "-o", "x"), "nowhere.jsonl is not there"),
         (("fit", "CORPUS", "-o", "x"), "line 1 has no field 'text'"),
         (("fit", "CORPUS", "--text", "body", "-o", "x", "--bits", "0"), "n_bits, the code length"),

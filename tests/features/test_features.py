@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from itertools import product
@@ -80,11 +81,42 @@ def test_a_benchmark_sets_vocabulary_has_every_word_that_is_more_frequent_than_o
     assert counts[kept].min() >= counts[~kept].max()
 
 
-def test_of_equally_frequent_words_those_to_be_kept_first_come_first_and_then_the_alphabet_decides() -> None:
+def test_among_equally_frequent_words_tie_breakers_come_first_and_then_alphabetical_order() -> None:
     texts = ["pear fig apple plum grape grape"]
     assert TextVectorizer(max_features=3).fit(texts).vocabulary_ == ["apple", "fig", "grape"]
-    chosen = TextVectorizer(max_features=3, kept_first=["plum", "unheard"]).fit(texts)
+    chosen = TextVectorizer(max_features=3, tie_breakers=["plum", "unheard"]).fit(texts)
     assert chosen.vocabulary_ == ["apple", "grape", "plum"]
+
+
+def test_tie_breakers_keep_their_former_name_as_a_parameter_and_in_saved_folders(tmp_path: Path) -> None:
+    texts = ["pear fig apple plum grape grape"]
+    former = TextVectorizer(max_features=3, kept_first=["plum"]).fit(texts)
+    assert former.vocabulary_ == ["apple", "grape", "plum"]
+    former.write(tmp_path)
+    settings = json.loads((tmp_path / "vectorizer.json").read_text())["settings"]
+    assert settings == {"max_features": 3, "stop_words": "english", "token_pattern": None, "kept_first": ["plum"]}
+    assert TextVectorizer.read(tmp_path).tie_breakers == ["plum"]
+
+
+def test_known_and_unknown_words_follow_the_tokenizer_of_the_vectorizer() -> None:
+    vectorizer = TextVectorizer().fit(["a boat on the lake", "boats"])
+    query = "The boat's house_boat, don't! What's a lake? LAKE x 2021 naïve o'foo _ boat"
+    assert vectorizer.known_words(query) == ["boat", "lake"]
+    assert vectorizer.unknown_words(query) == ["house_boat", "don't", "2021", "naïve", "o'foo"]
+    assert vectorizer.known_words("") == vectorizer.unknown_words("") == []
+
+
+def test_known_and_unknown_words_with_a_token_pattern_and_without_stop_words() -> None:
+    vectorizer = TextVectorizer(token_pattern=r"\w+", stop_words=None).fit(["слова the house_boat", "x"])
+    assert vectorizer.known_words("The Слова, x, boat, house_boat") == ["the", "слова", "x", "house_boat"]
+    assert vectorizer.unknown_words("The Слова, y, boat, and of") == ["boat", "and", "of"]
+
+
+@given(st.text(CHARACTERS, max_size=60))
+def test_known_words_are_those_that_transform_counts(text: str) -> None:
+    vectorizer = TextVectorizer().fit(["ab abc aa ba xyz", "abx"])
+    row = vectorizer.transform([text])
+    assert sorted(vectorizer.known_words(text)) == [vectorizer.vocabulary_[column] for column in sorted(row.indices)]
 
 
 def test_which_of_many_equally_frequent_words_are_kept_does_not_depend_on_the_processor() -> None:
@@ -93,7 +125,7 @@ def test_which_of_many_equally_frequent_words_are_kept_does_not_depend_on_the_pr
 
 
 def test_a_stream_is_read_once_and_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fewbits.features.vectorizer.BLOCK", 3)
+    monkeypatch.setattr("fewbits.features.vectorizer.BATCH", 3)
     texts = [f"common word{'abcdefgh'[n]} common" for n in range(8)]
     assert_equal(TextVectorizer().fit_transform(iter(texts)), reference().fit_transform(texts))
     vectorizer = TextVectorizer().fit(iter(texts))
@@ -122,10 +154,10 @@ def test_a_written_vectorizer_reads_back_with_the_same_rows(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        ([], r"there is no document to learn from \(allowed: one or more; got: 0\)"),
-        (["", "...", "a 1 the"], r"no document has a word.*For texts in other scripts give a token_pattern"),
-        ("one text", r"one text is no corpus.*Put it into a list"),
-        (["fine", 5], r"document 1 is no text \(allowed: str; got: int\)"),
+        ([], r"there are no documents to learn from \(allowed: one or more; got: 0\)"),
+        (["", "...", "a 1 the"], r"the documents contain no words.*For texts in other scripts set token_pattern"),
+        ("one text", r"expected texts, not a single text.*Pass \[text\]"),
+        (["fine", 5], r"document 1 is not a text \(allowed: str; got: int\)"),
     ],
 )
 def test_a_corpus_without_words_is_refused_with_the_reason(texts: list[str], message: str) -> None:
@@ -138,7 +170,7 @@ def test_parameters_out_of_range_and_use_before_fit_are_refused() -> None:
         TextVectorizer(max_features=0).fit(["word"])
     with pytest.raises(ParameterError, match=r"stop_words is unknown \(allowed: 'english' or None; got: 'german'\)"):
         TextVectorizer(stop_words="german").fit(["wort"])
-    with pytest.raises(ParameterError, match=r"token_pattern is no regular expression \(got: '\('\)"):
+    with pytest.raises(ParameterError, match=r"token_pattern is not a valid regular expression \(got: '\('\)"):
         TextVectorizer(token_pattern="(").fit(["word"])
     with pytest.raises(ParameterError, match=r"token_pattern has several groups"):
         TextVectorizer(token_pattern="(a)(b)").fit(["word"])

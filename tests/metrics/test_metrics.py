@@ -12,20 +12,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+import fewbits
 from fewbits import (
     Dataset,
     RandomHyperplanes,
     bit_balance,
     bit_entropy,
-    distinct_share,
     mean_average_precision,
     neighbour_recall,
     precision_at_k,
     random_floor,
     recall_within_radius,
+    unique_code_ratio,
 )
 from fewbits.codes import hamming, pack
 from fewbits.errors import DataError, ParameterError
+from fewbits.metrics import encoded_precision
 
 Table = NDArray[np.uint8]
 
@@ -176,11 +178,24 @@ print(value, peak_memory_mb() - before)
     assert megabytes < 300
 
 
-def test_bits_are_judged_by_balance_entropy_and_distinct_codes() -> None:
+def test_encoded_precision_is_the_precision_of_the_codes_of_a_hasher() -> None:
+    generator = np.random.default_rng(0)
+    queries, database = generator.normal(size=(5, 8)), generator.normal(size=(30, 8))
+    query_labels, database_labels = generator.integers(0, 3, 5), generator.integers(0, 3, 30)
+    hasher = RandomHyperplanes(16, random_state=0).fit(database)
+    expected = precision_at_k(hasher.transform(queries), query_labels, hasher.transform(database), database_labels, k=7)
+    assert encoded_precision(hasher, queries, query_labels, database, database_labels, k=7) == expected
+
+
+def test_unique_code_ratio_keeps_its_former_name() -> None:
+    assert fewbits.distinct_share is fewbits.unique_code_ratio
+
+
+def test_bit_usage_of_a_small_table_of_codes() -> None:
     codes = np.array([[0, 1, 0], [1, 1, 0], [0, 1, 1], [1, 1, 0]])
     assert bit_balance(codes).tolist() == [0.5, 1.0, 0.25]
     assert bit_entropy(codes).tolist() == [1.0, 0.0, pytest.approx(0.811278, abs=1e-6)]
-    assert distinct_share(codes) == 0.75
+    assert unique_code_ratio(codes) == 0.75
 
 
 @pytest.mark.parametrize(
@@ -192,12 +207,16 @@ def test_bits_are_judged_by_balance_entropy_and_distinct_codes() -> None:
             r"k is out of range \(allowed: 1 to 1",
         ),
         (lambda: precision_at_k([[0]], ["a"], [[1]], ["a"], k=1.0), ParameterError, r"k is out of range.*got: 1.0"),  # type: ignore[arg-type]
-        (lambda: precision_at_k([[0]], ["a"], [[1]], [[1]], k=1), DataError, "stands beside a table of labels"),
-        (lambda: neighbour_recall([[0]], [[1]], [[-1]], k=1), DataError, r"nearest holds rows of the database"),
+        (
+            lambda: precision_at_k([[0]], ["a"], [[1]], [[1]], k=1),
+            DataError,
+            "labels of queries and database differ in kind",
+        ),
+        (lambda: neighbour_recall([[0]], [[1]], [[-1]], k=1), DataError, r"nearest must hold rows of the database"),
         (
             lambda: neighbour_recall([[0], [1]], [[1]], [[0]], k=1),
             DataError,
-            r"allowed: \(2, neighbours\); got: \(1, 1\)",
+            r"allowed: \(2, neighbors\); got: \(1, 1\)",
         ),
         (lambda: random_floor([], ["a"]), DataError, "nothing to compare"),
         (lambda: precision_at_k([[0]], ["a"], [[1]], ["a"], k=0), ParameterError, "k is out of range"),

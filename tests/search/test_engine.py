@@ -126,8 +126,8 @@ def test_equal_inputs_and_seed_give_equal_codes(documents: list[Document]) -> No
 @pytest.mark.parametrize(
     ("texts", "options", "error", "message"),
     [
-        ([], {}, DataError, r"there is no document to learn from \(allowed: one or more; got: 0\)"),
-        (["", "", " \n"], {}, DataError, "no document has a word"),
+        ([], {}, DataError, r"there are no documents to learn from \(allowed: one or more; got: 0\)"),
+        (["", "", " \n"], {}, DataError, "the documents contain no words"),
         (["word"], {"n_bits": 0}, ParameterError, r"n_bits, the code length, is out of range.*got: 0"),
         (["word"], {"method": "magic"}, ParameterError, "no such method"),
         (["word", "other"], {"ids": ["a", "a"]}, DataError, "the id 'a' is given twice"),

@@ -1,8 +1,8 @@
-"""From a text to its words.
+r"""Texts to tf-idf rows: tokens, vocabulary, weights.
 
-The protocol's words are ``\\b[a-z][a-z]+\\b`` in lower case: runs of word characters that are letters a to z
-throughout, two or more. They are found by splitting bytes instead of by a regular expression, which gives the
-same words in a fraction of the time (see :func:`split_words`).
+The default words match ``\b[a-z][a-z]+\b`` in lower case: runs of word characters that consist of two or more of the
+letters a to z. They are found by splitting bytes instead of by a regular expression, which gives the same words in a
+fraction of the time (see :func:`split_words`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import codecs
 import re
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice, repeat
+from collections.abc import Callable, Iterable, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
@@ -26,41 +26,48 @@ from sklearn.utils.validation import check_is_fitted
 
 from fewbits.errors import DataError, ParameterError
 from fewbits.storage import read_arrays, read_json, write_arrays, write_json
-from fewbits.validation import check_whole_number
-
-# A character that is no part of a word (re's \w) becomes a space; every latin-1 character has its byte.
-_SPACED = bytes(byte if re.match(r"\w", chr(byte)) else ord(" ") for byte in range(256))
-_FOREIGN = "ª"  # a latin-1 word character outside a-z: stands for every word character beyond latin-1
+from fewbits.validation import batched, check_whole_number
 
 Tokenizer = Callable[[str], list[bytes]]
 
+# Every latin-1 character is one byte; those that are not word characters (re's \w) become spaces.
+_WORD_BYTES = bytes(byte if re.match(r"\w", chr(byte)) else ord(" ") for byte in range(256))
+_FOREIGN = "ª"  # a latin-1 word character outside a-z: stands for every word character beyond latin-1
+
+STOP_WORDS = frozenset(word.encode() for word in ENGLISH_STOP_WORDS)
+BATCH = 4096  # documents tokenized per batch, since tokens as Python objects take much memory
+WRITTEN_WORD = re.compile(r"\w+(?:['\u2019]\w+)*")  # as people see a word: "don't" is one
+WORD_PART = re.compile(r"[^\W_]+")
+
 
 def split_words(text: str) -> list[bytes]:
-    """Split into all runs of word characters, in lower case; those that are words are seen by :func:`is_word`.
+    """Split a text into all runs of word characters, in lower case; :func:`is_word` selects the words among them.
 
     >>> split_words("Don't stop: x_1, naïve")
     [b'don', b't', b'stop', b'x_1', b'na\\xefve']
     """
-    return text.lower().encode("latin-1", "fewbits-foreign").translate(_SPACED).split()
+    return text.lower().encode("latin-1", "fewbits-foreign").translate(_WORD_BYTES).split()
 
 
 def is_word(token: bytes) -> bool:
-    """Tell whether a run of word characters is a word: letters a to z throughout, two or more.
+    """Return whether a run of word characters consists of two or more of the letters a to z.
 
     >>> [is_word(token) for token in (b"stop", b"t", b"x_1", b"na\\xefve")]
     [True, False, False, False]
     """
-    return len(token) > 1 and token.isalpha()  # bytes.isalpha knows a-z and A-Z only
+    return len(token) > 1 and token.isalpha()  # bytes.isalpha() accepts a-z and A-Z only
 
 
 def pattern_tokenizer(pattern: str) -> Tokenizer:
-    """Find words by a regular expression of the user's, in lower case."""
+    """Return a tokenizer that finds all matches of a regular expression in the text in lower case."""
     try:
         compiled = re.compile(pattern)
     except (re.error, TypeError) as error:
-        raise ParameterError("token_pattern is no regular expression", got=repr(pattern), hint=f"{error}.") from error
+        raise ParameterError(
+            "token_pattern is not a valid regular expression", got=repr(pattern), hint=f"{error}."
+        ) from error
     if compiled.groups > 1:
-        raise ParameterError("token_pattern has several groups", allowed="one or none", got=repr(pattern))
+        raise ParameterError("token_pattern has several groups", allowed="at most one group", got=repr(pattern))
     find = compiled.findall
     return lambda text: [token.encode() for token in find(text.lower())]
 
@@ -75,48 +82,46 @@ codecs.register_error("fewbits-foreign", _replace_foreign)
 
 
 def inverse_document_frequency(counts: Any) -> NDArray[np.float64]:
-    """Smoothed idf of every word: ``ln((1 + documents) / (1 + documents with the word)) + 1``."""
+    """Compute the smoothed idf of every word: ``ln((1 + documents) / (1 + documents with the word)) + 1``."""
     documents_with_word = np.bincount(counts.indices, minlength=counts.shape[1])
     return np.log((1 + counts.shape[0]) / (1 + documents_with_word)) + 1
 
 
-def weigh(counts: Any, idf: NDArray[np.float64]) -> Any:
-    """Turn a CSR table of counts into tf-idf rows of length 1 (float32); a row without words stays zero."""
+def tf_idf(counts: Any, idf: NDArray[np.float64]) -> Any:
+    """Turn a CSR table of counts into tf-idf rows of unit length (float32); a row without words stays zero."""
     weights = (1 + np.log(counts.data)) * idf[counts.indices]
     table = sparse.csr_array((weights, counts.indices, counts.indptr), shape=counts.shape)
     return normalize(table, norm="l2", copy=False).astype(np.float32)
 
 
-STOP_WORDS = frozenset(word.encode() for word in ENGLISH_STOP_WORDS)
-BLOCK = 4096  # documents whose tokens are Python objects at one time
-
-
 class TextVectorizer(TransformerMixin, BaseEstimator):
-    """Turn texts into tf-idf rows (CSR, float32), reading them as a stream.
+    r"""Convert texts to tf-idf rows (CSR, float32), reading them as a stream.
 
-    Gives what scikit-learn's ``TfidfVectorizer`` gives with lower case, ``token_pattern``, its English stop
-    words, ``max_features``, sublinear tf, smoothed idf and L2 norm, in about half the time. Only where words at the
-    limit of ``max_features`` are equally frequent, which of them scikit-learn keeps depends on the processor; here they
-    are kept in the order of the alphabet.
+    Returns what scikit-learn's ``TfidfVectorizer`` returns with lower case, ``token_pattern``, its English stop
+    words, ``max_features``, sublinear tf, smoothed idf and L2 norm, in about half the time. The only difference is
+    which of several equally frequent words fit into ``max_features``: scikit-learn's choice depends on the
+    processor, here the words come in alphabetical order.
 
     Parameters
     ----------
     max_features : int, default=20000
-        How many of the most frequent words are kept.
+        Size of the vocabulary: the most frequent words.
     stop_words : {"english"} or None, default="english"
-        Which words are left out.
+        Words to leave out.
     token_pattern : str or None, default=None
-        A regular expression for words; None is ``\\b[a-z][a-z]+\\b``, for which there is a fast way. For texts
-        in other scripts ``\\w\\w+`` is a start.
+        Regular expression that matches a word; None means ``\b[a-z][a-z]+\b``, for which there is a fast
+        implementation. For texts in other scripts, ``\w\w+`` is a good start.
+    tie_breakers : sequence of str or None, default=None
+        Words preferred over others of the same frequency when the vocabulary is full.
     kept_first : sequence of str or None, default=None
-        Words that come before others that are as frequent.
+        Former name of ``tie_breakers``.
 
     Attributes
     ----------
     vocabulary_ : list of str
-        The words in order of their columns, sorted.
+        Words in the order of their columns, sorted.
     idf_ : array of shape (words,)
-        Their inverse document frequencies.
+        Inverse document frequency of each word.
 
     Examples
     --------
@@ -133,11 +138,13 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         max_features: int = 20_000,
         stop_words: str | None = "english",
         token_pattern: str | None = None,
+        tie_breakers: Sequence[str] | None = None,
         kept_first: Sequence[str] | None = None,
     ) -> None:
         self.max_features = max_features
         self.stop_words = stop_words
         self.token_pattern = token_pattern
+        self.tie_breakers = tie_breakers
         self.kept_first = kept_first
 
     def fit(self, X: Iterable[str], y: None = None) -> TextVectorizer:
@@ -145,62 +152,88 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         self.fit_transform(X)
         return self
 
-    def fit_transform(self, X: Iterable[str], y: None = None) -> Any:  # one pass: X may be a stream
-        """Learn vocabulary and idf, and return the rows of the same texts."""
+    def fit_transform(self, X: Iterable[str], y: None = None) -> Any:
+        """Learn vocabulary and idf, and return the tf-idf rows; the texts are read once, so they may be a stream."""
         self._check_parameters()
-        columns: defaultdict[bytes, int] = defaultdict()
-        columns.default_factory = columns.__len__  # a new token gets the next column
-        blocks = [self._count(texts, columns.__getitem__, None) for texts in _text_blocks(_checked(X))]
-        if not blocks:
-            raise DataError("there is no document to learn from", allowed="one or more", got=0)
-        tokens = list(columns)
-        for block in blocks:  # a block knows the columns that were there when it was counted
-            block.resize(block.shape[0], len(tokens))
-        counts = sparse.vstack(blocks, format="csr")
-        counts = counts[:, self._choose_words(counts, tokens)]
+        column_of: defaultdict[bytes, int] = defaultdict()
+        column_of.default_factory = column_of.__len__  # a new token gets the next column
+        parts = [self._count_all(texts, column_of) for texts in batched(_check_texts(X), BATCH)]
+        if not parts:
+            raise DataError("there are no documents to learn from", allowed="one or more", got=0)
+        for part in parts:  # each part has only the columns that existed when it was counted
+            part.resize(part.shape[0], len(column_of))
+        counts = sparse.vstack(parts, format="csr")
+        self.vocabulary_, columns = self._most_frequent(counts, list(column_of))
+        counts = counts[:, columns]
         self.idf_ = inverse_document_frequency(counts)
-        self._index_words()
-        return weigh(counts, self.idf_)
+        self._column_of = _column_index(self.vocabulary_)
+        return tf_idf(counts, self.idf_)
 
     def transform(self, X: Iterable[str]) -> Any:
-        """Return the tf-idf rows of texts; a text without a known word is a zero row."""
+        """Return the tf-idf rows of texts; a text without a word of the vocabulary becomes a zero row."""
         check_is_fitted(self, "idf_")
-        blocks = [
-            weigh(self._count(texts, self._columns.get, len(self.vocabulary_)), self.idf_)
-            for texts in _text_blocks(_checked(X))
-        ]
-        if len(blocks) == 1:
-            return blocks[0]
-        return sparse.vstack(blocks, format="csr") if blocks else self._no_rows()
+        parts = [tf_idf(self._count_vocabulary(texts), self.idf_) for texts in batched(_check_texts(X), BATCH)]
+        if not parts:
+            return sparse.csr_array((0, self.n_features), dtype=np.float32)
+        return parts[0] if len(parts) == 1 else sparse.vstack(parts, format="csr")
+
+    def known_words(self, text: str) -> list[str]:
+        """Return the words of the vocabulary that occur in a text, each once, in order of appearance.
+
+        >>> TextVectorizer().fit(["boats on a lake"]).known_words("The lake's house_boats, lake boats")
+        ['lake', 'boats']
+        """
+        check_is_fitted(self, "idf_")
+        columns = dict.fromkeys(map(self._column_of.get, self._tokenize(text)))
+        return [self.vocabulary_[column] for column in columns if column is not None]
+
+    def unknown_words(self, text: str) -> list[str]:
+        """Return the words of a text that have no part in the vocabulary, as written, in lower case.
+
+        Each word is returned once, in order of appearance. Stop words and single letters are left out, as is a
+        word that the tokenizer splits into parts of which one is known.
+
+        >>> TextVectorizer().fit(["boats on a lake"]).unknown_words("The lake's house_boats, don't they? A lake")
+        ['house_boats', "don't"]
+        """
+        check_is_fitted(self, "idf_")
+        words = dict.fromkeys(WRITTEN_WORD.findall(text.lower()))
+        return [word for word in words if not self._is_ignored(word) and not self.known_words(word)]
 
     def unknown_share(self, X: Iterable[str]) -> float:
-        """Share of the words of texts, stop words left out, that are not in the vocabulary; 0 where there are none."""
+        """Return the fraction of the words in texts, without stop words, that are not in the vocabulary."""
         check_is_fitted(self, "idf_")
-        tokenize = split_words if self.token_pattern is None else pattern_tokenizer(self.token_pattern)
-        counts = Counter(token for text in _checked(X) for token in tokenize(text))
-        words = {token: count for token, count in counts.items() if self._is_word(token)}
-        unknown = sum(count for token, count in words.items() if token not in self._columns)
+        tokenize = self._tokenize
+        counts = Counter(token for text in _check_texts(X) for token in tokenize(text))
+        words = {token: count for token, count in counts.items() if self._is_candidate(token)}
+        unknown = sum(count for token, count in words.items() if token not in self._column_of)
         return unknown / max(1, sum(words.values()))
 
     @property
     def n_features(self) -> int:
-        """Words in the vocabulary."""
+        """Return the number of words in the vocabulary."""
         return len(self.vocabulary_)
 
     def write(self, folder: Path) -> None:
         """Write settings and vocabulary as JSON, idf as an array."""
         check_is_fitted(self, "idf_")
-        write_json(folder / "vectorizer.json", {"settings": self.get_params(), "vocabulary": self.vocabulary_})
+        settings = self.get_params()
+        # Saved under the former name, so that earlier releases can read the folder.
+        settings["kept_first"] = self._preferred_words(settings.pop("tie_breakers"))
+        write_json(folder / "vectorizer.json", {"settings": settings, "vocabulary": self.vocabulary_})
         write_arrays(folder / "idf.safetensors", {"idf": self.idf_})
 
     @classmethod
     def read(cls, folder: Path) -> TextVectorizer:
-        """Read what :meth:`write` wrote."""
+        """Read a vectorizer saved by :meth:`write`."""
         content = read_json(folder / "vectorizer.json")
-        vectorizer = cls(**content["settings"])
+        settings = content["settings"]
+        if "kept_first" in settings:
+            settings["tie_breakers"] = settings.pop("kept_first")
+        vectorizer = cls(**settings)
         vectorizer.vocabulary_ = content["vocabulary"]
         vectorizer.idf_ = read_arrays(folder / "idf.safetensors")["idf"]
-        vectorizer._index_words()
+        vectorizer._column_of = _column_index(vectorizer.vocabulary_)
         return vectorizer
 
     def _check_parameters(self) -> None:
@@ -210,71 +243,82 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         if self.stop_words not in ("english", None):
             raise ParameterError("stop_words is unknown", allowed="'english' or None", got=repr(self.stop_words))
 
-    def _count(self, texts: list[str], column_of: Any, n_columns: int | None) -> Any:
-        """Count the words of a block of texts: CSR, documents x columns; tokens without a column are left out."""
-        tokenize = split_words if self.token_pattern is None else pattern_tokenizer(self.token_pattern)
-        found = array("i")
-        ends = [0]
-        known_only = n_columns is not None
+    @property
+    def _tokenize(self) -> Tokenizer:
+        """Return the function that splits a text into tokens."""
+        return split_words if self.token_pattern is None else pattern_tokenizer(self.token_pattern)
+
+    def _count_all(self, texts: Sequence[str], column_of: defaultdict[bytes, int]) -> Any:
+        """Count all tokens of texts, giving new ones a column: CSR (documents, columns so far)."""
+        tokenize = self._tokenize
+        columns, ends = array("i"), [0]
         for text in texts:
-            tokens = tokenize(text)
-            found.extend(map(column_of, tokens, repeat(-1)) if known_only else map(column_of, tokens))
-            ends.append(len(found))
-        columns = np.frombuffer(found, dtype=np.int32) if found else np.zeros(0, np.int32)
-        known = columns >= 0
-        indptr = np.concatenate([[0], np.cumsum(known)])[ends]
-        width = int(columns.max(initial=-1)) + 1 if n_columns is None else n_columns
-        counts = sparse.csr_array(
-            (np.ones(indptr[-1], np.int32), columns[known], indptr.astype(np.int32)),
-            shape=(len(texts), width),
-        )
-        counts.sum_duplicates()
-        return counts
+            columns.extend(map(column_of.__getitem__, tokenize(text)))
+            ends.append(len(columns))
+        return _count_table(np.array(columns, dtype=np.int32), np.array(ends), len(column_of))
 
-    def _choose_words(self, counts: Any, tokens: list[bytes]) -> Any:
-        """Set the vocabulary, and return the columns of the counts it is made of."""
-        words = sorted(
-            (token.decode("latin-1" if self.token_pattern is None else "utf-8"), column)
-            for column, token in enumerate(tokens)
-            if self._is_word(token)
+    def _count_vocabulary(self, texts: Sequence[str]) -> Any:
+        """Count the words of the vocabulary in texts: CSR (documents, words)."""
+        tokenize, column_of = self._tokenize, self._column_of
+        columns, ends = array("i"), [0]
+        for text in texts:
+            columns.extend(map(column_of.get, tokenize(text), repeat(-1)))
+            ends.append(len(columns))
+        found = np.array(columns, dtype=np.int32)
+        in_vocabulary = found >= 0
+        ends_of_known = np.concatenate([[0], np.cumsum(in_vocabulary)])[ends]
+        return _count_table(found[in_vocabulary], ends_of_known, self.n_features)
+
+    def _most_frequent(self, counts: Any, tokens: list[bytes]) -> tuple[list[str], NDArray[np.int64]]:
+        """Choose the vocabulary: its words, sorted, and the columns of the counts they stand in."""
+        encoding = "latin-1" if self.token_pattern is None else "utf-8"
+        candidates = sorted(
+            (token.decode(encoding), column) for column, token in enumerate(tokens) if self._is_candidate(token)
         )
-        if not words:
+        if not candidates:
             raise DataError(
-                "no document has a word",
-                allowed="words of two or more letters a-z that are no stop words",
-                hint=r"For texts in other scripts give a token_pattern, such as '\w\w+'.",
+                "the documents contain no words",
+                allowed="words of two or more letters a-z that are not stop words",
+                hint=r"For texts in other scripts set token_pattern, for example to '\w\w+'.",
             )
-        first = frozenset(self.kept_first or ())
-        columns = np.array([column for _, column in words])
+        preferred = frozenset(self._preferred_words(self.tie_breakers) or ())
+        columns = np.array([column for _, column in candidates])
         frequency = np.asarray(counts.sum(axis=0)).ravel()[columns]
-        comes_later = [word not in first for word, _ in words]
-        # lexsort leaves equals in the order they are in; what argsort does with them depends on the processor
-        chosen = np.sort(np.lexsort((comes_later, -frequency))[: self.max_features])
-        self.vocabulary_ = [words[position][0] for position in chosen]
-        return columns[chosen]
+        is_other = [word not in preferred for word, _ in candidates]
+        # lexsort is stable, so ties are in alphabetical order; the result of argsort depends on the processor
+        chosen = np.sort(np.lexsort((is_other, -frequency))[: self.max_features])
+        return [candidates[position][0] for position in chosen], columns[chosen]
 
-    def _is_word(self, token: bytes) -> bool:
-        """Tell whether a token may be part of the vocabulary; an empty match is no word."""
-        is_one = is_word(token) if self.token_pattern is None else bool(token)
-        return is_one and not (self.stop_words and token in STOP_WORDS)
+    def _preferred_words(self, tie_breakers: Sequence[str] | None) -> Sequence[str] | None:
+        return self.kept_first if tie_breakers is None else tie_breakers
 
-    def _index_words(self) -> None:
-        self._columns = {word.encode(): column for column, word in enumerate(self.vocabulary_)}
+    def _is_candidate(self, token: bytes) -> bool:
+        """Return whether a token may be in the vocabulary; a pattern may match the empty string, which may not."""
+        is_valid = is_word(token) if self.token_pattern is None else bool(token)
+        return is_valid and not (self.stop_words and token in STOP_WORDS)
 
-    def _no_rows(self) -> Any:
-        return sparse.csr_array((0, len(self.vocabulary_)), dtype=np.float32)
-
-
-def _text_blocks(texts: Iterable[str]) -> Iterator[list[str]]:
-    stream = iter(texts)
-    while block := list(islice(stream, BLOCK)):
-        yield block
+    def _is_ignored(self, word: str) -> bool:
+        """Return whether a word consists of nothing but stop words and single letters, such as "what's"."""
+        parts = WORD_PART.findall(word)
+        return all(len(part) == 1 or (self.stop_words and part in ENGLISH_STOP_WORDS) for part in parts)
 
 
-def _checked(texts: Iterable[str]) -> Iterable[str]:
+def _column_index(vocabulary: Sequence[str]) -> dict[bytes, int]:
+    return {word.encode(): column for column, word in enumerate(vocabulary)}
+
+
+def _count_table(columns: NDArray[np.int32], ends: NDArray[Any], width: int) -> Any:
+    """Count columns per row as CSR; row ``i`` has ``columns[ends[i] : ends[i + 1]]``."""
+    ones = np.ones(len(columns), np.int32)
+    counts = sparse.csr_array((ones, columns, ends.astype(np.int32)), shape=(len(ends) - 1, width))
+    counts.sum_duplicates()
+    return counts
+
+
+def _check_texts(texts: Iterable[str]) -> Iterable[str]:
     if isinstance(texts, str):
-        raise DataError("one text is no corpus", allowed="a list or stream of texts", hint="Put it into a list: [text]")
+        raise DataError("expected texts, not a single text", allowed="a list or stream of texts", hint="Pass [text].")
     for number, text in enumerate(texts):
         if not isinstance(text, str):
-            raise DataError(f"document {number} is no text", allowed="str", got=type(text).__name__)
+            raise DataError(f"document {number} is not a text", allowed="str", got=type(text).__name__)
         yield text

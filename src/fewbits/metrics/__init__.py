@@ -1,7 +1,8 @@
-"""How good codes are: retrieval with exact ties, and the use of the bits."""
+"""Quality of codes: retrieval metrics that are exact under ties, and how well the bits are used."""
 
-from fewbits.metrics.bit_usage import bit_balance, bit_entropy, distinct_share
+from fewbits.metrics.bit_usage import bit_balance, bit_entropy, distinct_share, unique_code_ratio
 from fewbits.metrics.retrieval import (
+    encoded_precision,
     mean_average_precision,
     neighbour_recall,
     precision_at_k,
@@ -14,10 +15,12 @@ __all__ = [
     "bit_balance",
     "bit_entropy",
     "distinct_share",
+    "encoded_precision",
     "mean_average_precision",
     "neighbour_recall",
     "precision_at_k",
     "precision_at_k_per_query",
     "random_floor",
     "recall_within_radius",
+    "unique_code_ratio",
 ]

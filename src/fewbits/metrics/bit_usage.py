@@ -1,4 +1,4 @@
-"""How well the bits themselves are used, without any label."""
+"""How well the bits of codes are used, measured without labels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fewbits.codes import pack
 
 
 def bit_balance(codes: ArrayLike) -> NDArray[np.float64]:
-    """Share of documents in which each bit is 1; a good bit is near one half.
+    """Return the fraction of documents in which each bit is 1; a good bit is close to one half.
 
     >>> bit_balance([[0, 1], [1, 1]]).tolist()
     [0.5, 1.0]
@@ -19,20 +19,23 @@ def bit_balance(codes: ArrayLike) -> NDArray[np.float64]:
 
 
 def bit_entropy(codes: ArrayLike) -> NDArray[np.float64]:
-    """Entropy of each bit by itself, in bits: 1 where it is balanced, 0 where it is constant.
+    """Return the entropy of each bit, in bits: 1 if it is balanced, 0 if it is constant.
 
     >>> bit_entropy([[0, 1], [1, 1]]).tolist()
     [1.0, 0.0]
     """
-    share = bit_balance(codes)
-    return np.asarray(entropy(np.stack([share, 1 - share]), base=2))
+    balance = bit_balance(codes)
+    return np.asarray(entropy(np.stack([balance, 1 - balance]), base=2))
 
 
-def distinct_share(codes: ArrayLike) -> float:
-    """Distinct codes per document.
+def unique_code_ratio(codes: ArrayLike) -> float:
+    """Return the number of distinct codes divided by the number of documents.
 
-    >>> distinct_share([[0, 1], [1, 1], [0, 1], [0, 1]])
+    >>> unique_code_ratio([[0, 1], [1, 1], [0, 1], [0, 1]])
     0.5
     """
     packed = pack(codes)
     return len(np.unique(packed, axis=0)) / len(packed)
+
+
+distinct_share = unique_code_ratio  # the former name

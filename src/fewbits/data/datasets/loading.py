@@ -25,7 +25,7 @@ from fewbits.data.datasets.text_collections import read_arxiv, read_newsgroups, 
 from fewbits.data.document import Document
 from fewbits.data.labels import label_table
 from fewbits.errors import DataError, MissingFileError, ParameterError
-from fewbits.features.vectorizer import TextVectorizer, inverse_document_frequency, weigh
+from fewbits.features.vectorizer import TextVectorizer, inverse_document_frequency, tf_idf
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,8 +193,8 @@ def _fingerprint(content: list[Document] | TermTable) -> str:
 
 def _from_documents(source: Source, documents: list[Document], contents: str) -> Dataset:
     parts = [assign_split(source.name, document.id, source.cuts) for document in documents]
-    kept_first = _kept_words(source.name) if contents == source.contents else None
-    vectorizer = TextVectorizer(max_features=source.vocabulary_size, kept_first=kept_first)
+    tie_breakers = _tie_breakers(source.name) if contents == source.contents else None
+    vectorizer = TextVectorizer(max_features=source.vocabulary_size, tie_breakers=tie_breakers)
     vectorizer.fit(document.text for document, part in zip(documents, parts, strict=True) if part == "train")
     return _assemble(
         source.name,
@@ -208,16 +208,16 @@ def _from_documents(source: Source, documents: list[Document], contents: str) ->
     )
 
 
-def _kept_words(name: str) -> list[str]:
-    """Of the words at the limit of a set's vocabulary, which are equally frequent, those that are part of it.
+def _tie_breakers(name: str) -> list[str]:
+    """Return the words of the vocabulary that are as frequent as others which no longer fit.
 
-    The protocol follows scikit-learn, whose choice among them depends on the processor. So one choice, that of a
-    processor with AVX2, is written down, and all machines have the same features.
+    The protocol follows scikit-learn, whose choice among equally frequent words depends on the processor. The choice of
+    a processor with AVX2 is stored, so that all machines have the same features.
     """
-    kept: dict[str, list[str]] = json.loads(
+    words: dict[str, list[str]] = json.loads(
         files("fewbits.data.datasets").joinpath("tied-words.json").read_text(encoding="utf-8")
     )
-    return kept.get(name, [])
+    return words.get(name, [])
 
 
 def _from_terms(source: Source, table: TermTable, contents: str) -> Dataset:
@@ -226,7 +226,7 @@ def _from_terms(source: Source, table: TermTable, contents: str) -> Dataset:
     if table.weighted:
         features = normalize(terms.astype(np.float32), norm="l2")
     else:
-        features = weigh(terms, inverse_document_frequency(terms[[part == "train" for part in parts]]))
+        features = tf_idf(terms, inverse_document_frequency(terms[[part == "train" for part in parts]]))
     return _assemble(
         source.name,
         ids=list(table.ids),
