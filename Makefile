@@ -71,7 +71,7 @@ load: $(VENV)/.dev
 	$(MAKE) results
 
 openapi: $(VENV)/.dev
-	$(BIN)/python -m fewbits.server.describe > docs/openapi.json
+	$(BIN)/python -m fewbits.server.app > docs/openapi.json
 
 $(VENV)/.train: pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV)

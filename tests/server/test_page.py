@@ -18,14 +18,14 @@ from playwright.sync_api import Error as PlaywrightError
 from fewbits import Document, SearchEngine
 from fewbits.server.app import create_app
 from fewbits.server.run import listen, make_server
-from fewbits.server.settings import Settings
+from fewbits.server.schemas import Settings
 from helpers.corpora import tiny_documents
 
 CHROMIUM = Path("/usr/bin/chromium")
 OPTIONS = (
     "--no-sandbox --headless --disable-gpu --disable-background-networking --disable-component-update --no-first-run"
 )
-SQLITE_TIMEOUT_S = 30_000  # milliseconds; a busy machine is slow
+TIMEOUT_MS = 30_000  # a busy machine is slow
 SCREENSHOTS = os.environ.get("FEWBITS_SCREENSHOTS")  # a folder to keep pictures in, to look at them
 
 pytestmark = pytest.mark.skipif(
@@ -36,7 +36,7 @@ Open = Callable[..., Page]
 
 @contextmanager
 def served(engine: SearchEngine) -> Iterator[str]:
-    server = make_server(create_app(engine, name="tiny", draws_better_map=False), Settings())
+    server = make_server(create_app(engine, name="tiny", use_umap=False), Settings())
     listener = listen("127.0.0.1", 0)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
@@ -70,7 +70,7 @@ def open_page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Open
     def open_one(address: str, **options: Any) -> Page:
         context = browser.new_context(**{"viewport": {"width": 1200, "height": 800}, **options})
         contexts.append(context)
-        context.set_default_timeout(SQLITE_TIMEOUT_S)
+        context.set_default_timeout(TIMEOUT_MS)
         page = context.new_page()
         page.on("pageerror", lambda error: troubles.append(str(error)))
         page.on("console", lambda said: troubles.append(said.text) if "Content Security Policy" in said.text else None)

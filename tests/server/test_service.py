@@ -29,7 +29,7 @@ from typer.testing import CliRunner
 from fewbits import Document, SearchEngine, cli
 from fewbits.server.app import create_app
 from fewbits.server.describe import description
-from fewbits.server.settings import Settings
+from fewbits.server.schemas import Settings
 from helpers.corpora import tiny_documents
 
 TOKEN = "open-sesame-7"
@@ -55,13 +55,13 @@ def serving(app: FastAPI) -> Iterator[TestClient]:
 @pytest.fixture(scope="module")
 def client(shared: SearchEngine) -> Iterator[TestClient]:
     limits = Settings(body_bytes=20_000, text_length=500, hits=40, documents=5)
-    with serving(create_app(shared, limits, name="tiny", draws_better_map=False)) as client:
+    with serving(create_app(shared, limits, name="tiny", use_umap=False)) as client:
         yield client
 
 
 @pytest.fixture
 def writable(engine: SearchEngine) -> Iterator[TestClient]:
-    with serving(create_app(engine, Settings(token=TOKEN), draws_better_map=False)) as client:
+    with serving(create_app(engine, Settings(token=TOKEN), use_umap=False)) as client:
         yield client
 
 
@@ -146,7 +146,7 @@ def test_the_examples_of_a_bit_have_it(client: TestClient, shared: SearchEngine)
 
 def test_numbers_as_ids_are_found_by_their_text() -> None:
     engine = SearchEngine.from_texts(["red apples", "green pears", "red plums"], n_bits=8, method="itq")
-    with serving(create_app(engine, draws_better_map=False)) as client:
+    with serving(create_app(engine, use_umap=False)) as client:
         assert client.get("/v1/document", params={"id": "2"}).json()["text"] == "red plums"
         assert {hit["id"] for hit in client.post("/v1/similar", json={"id": "2"}).json()["hits"]} == {0, 1}
         missing = error_of(client.get("/v1/document", params={"id": "9" * 30}))
@@ -180,7 +180,7 @@ def test_a_better_map_is_drawn_once_and_kept_in_the_engines_folder(engine: Searc
 
 
 def test_health_readiness_and_metrics_are_for_machines(shared: SearchEngine) -> None:
-    app = create_app(shared, draws_better_map=False)
+    app = create_app(shared, use_umap=False)
     client = TestClient(app)
     assert client.get("/healthz").json() == {"status": "ok"}
     assert error_of(client.get("/readyz"))["what"] == "the engine is being read"
@@ -258,7 +258,7 @@ def test_a_failure_nobody_foresaw_is_answered_without_its_details(
     shared: SearchEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(SearchEngine, "similar", lambda *_, **__: 1 / 0)
-    with serving(create_app(shared, draws_better_map=False)) as client:
+    with serving(create_app(shared, use_umap=False)) as client:
         response = client.post("/v1/similar", json={"id": "sailing-1"})
     facts = error_of(response)
     assert (response.status_code, facts["what"]) == (500, "something went wrong here")
@@ -331,7 +331,7 @@ def test_when_too_many_wait_new_requests_are_refused_and_others_go_on(
         return real(self, *arguments, **options)
 
     monkeypatch.setattr(SearchEngine, "similar", slow)
-    app = create_app(shared, Settings(workers=1, waiting=2), draws_better_map=False)
+    app = create_app(shared, Settings(workers=1, waiting=2), use_umap=False)
     with serving(app) as client, ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(client.post, "/v1/similar", json={"id": "sailing-1"}) for _ in range(3)]
         while "fewbits_waiting 3.0" not in client.get("/metrics").text:  # the event loop is not blocked
@@ -347,7 +347,7 @@ def test_when_too_many_wait_new_requests_are_refused_and_others_go_on(
 def test_an_answer_that_takes_too_long_is_given_up(shared: SearchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = threading.Event()
     monkeypatch.setattr(SearchEngine, "similar", lambda *_, **__: gate.wait(20))
-    client = TestClient(create_app(shared, Settings(request_seconds=0.2), draws_better_map=False))
+    client = TestClient(create_app(shared, Settings(request_seconds=0.2), use_umap=False))
     response = client.post("/v1/similar", json={"id": "sailing-1"})
     gate.set()
     assert (response.status_code, error_of(response)["what"]) == (503, "the answer took too long")
@@ -370,7 +370,7 @@ def test_an_engine_of_embeddings_is_searched_by_documents() -> None:
     rows = np.random.default_rng(0).standard_normal((30, 8))
     documents = [Document(f"d{number}", f"text {number}") for number in range(30)]
     engine = SearchEngine.from_embeddings(rows, documents=documents, n_bits=12)
-    with serving(create_app(engine, draws_better_map=False)) as client:
+    with serving(create_app(engine, use_umap=False)) as client:
         assert client.get("/v1/info").json()["takes_text"] is False
         assert len(client.post("/v1/similar", json={"id": "d1", "k": 3}).json()["hits"]) == 3
         for address, asked in (
@@ -416,7 +416,7 @@ def test_the_guide_names_every_address() -> None:
 @pytest.fixture(scope="module")
 def described() -> Any:
     engine = SearchEngine.from_documents(tiny_documents(), n_bits=20, method="itq")
-    app = create_app(engine, Settings(token=TOKEN), draws_better_map=False)
+    app = create_app(engine, Settings(token=TOKEN), use_umap=False)
     app.state.service.warm_up()
     app.state.service.maps.draw()
     return schemathesis.openapi.from_asgi("/openapi.json", app)

@@ -20,8 +20,8 @@ import pytest
 
 from fewbits import Document, SearchEngine
 from fewbits.server.app import create_app
-from fewbits.server.run import allow_many_files, listen, make_server
-from fewbits.server.settings import Settings
+from fewbits.server.run import raise_file_limit, listen, make_server
+from fewbits.server.schemas import Settings
 from helpers.corpora import tiny_documents
 
 ENORMOUS = 30_000_000  # bytes: more than a system keeps on the way
@@ -31,10 +31,10 @@ IMPATIENT = Settings(head_seconds=2, body_seconds=1, body_bytes=50_000)
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
     """A server in a thread, which waits for nobody long."""
-    allow_many_files()
+    raise_file_limit()
     huge = Document("huge", "enormous " + "x" * ENORMOUS)
     engine = SearchEngine.from_documents([*tiny_documents(), huge], n_bits=20, method="itq")
-    server = make_server(create_app(engine, IMPATIENT, draws_better_map=False), IMPATIENT)
+    server = make_server(create_app(engine, IMPATIENT, use_umap=False), IMPATIENT)
     listener = listen("127.0.0.1", 0)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()

@@ -36,7 +36,7 @@ def serve(
     """
     try:
         from fewbits.server.run import serve as run
-        from fewbits.server.settings import Settings
+        from fewbits.server.schemas import Settings
     except ImportError as error:
         raise MissingExtraError("serving", extra="serve") from error
     if token is not None and (not token.isascii() or not token.isprintable() or len(token) < 8 or " " in token):
@@ -54,6 +54,6 @@ def serve(
         host=host,
         port=port,
         log_level=log_level,
-        draws_better_map=umap,
-        started=say,
+        use_umap=umap,
+        on_start=say,
     )

@@ -1,1 +1,1 @@
-"""The service: an engine behind HTTP, and a page to search it."""
+"""HTTP service: a search engine behind a JSON API, with a web page to search it."""

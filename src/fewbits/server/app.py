@@ -1,9 +1,13 @@
-"""The application: an engine, its routes, the page, and the guard before all of it."""
+"""The application: routes and middleware around an engine, and the web page.
+
+Run as a program, this module prints the OpenAPI description of the service.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,25 +17,24 @@ from starlette.staticfiles import StaticFiles
 
 from fewbits import __version__
 from fewbits.search import SearchEngine
-from fewbits.server.corpus_map import Maps
+from fewbits.server.corpus_map import MapBuilder
 from fewbits.server.errors import register_exception_handlers
 from fewbits.server.middleware import ServiceMiddleware
-from fewbits.server.routes import make_routes
-from fewbits.server.service import Service
-from fewbits.server.settings import Settings
+from fewbits.server.routes import Service, make_routes
+from fewbits.server.schemas import Settings
 from fewbits.server.telemetry import LOGGER
 
 STATIC = Path(__file__).parent / "static"
-FRESH = {"cache-control": "no-cache"}  # browsers ask whether there is a newer one
+REVALIDATE = {"cache-control": "no-cache"}  # browsers may cache files but ask whether they changed
 
 
-class Files(StaticFiles):
-    """Files of the page."""
+class PageFiles(StaticFiles):
+    """Static files of the web page."""
 
     def file_response(self, *arguments: object, **options: object) -> FileResponse:
-        """Send a file that a browser may keep but must ask about."""
+        """Return a file that browsers revalidate before they use a cached copy."""
         response = super().file_response(*arguments, **options)  # type: ignore[arg-type]
-        response.headers.update(FRESH)
+        response.headers.update(REVALIDATE)
         return response  # type: ignore[return-value]
 
 
@@ -41,42 +44,54 @@ def create_app(
     *,
     name: str = "documents",
     folder: Path | None = None,
-    draws_better_map: bool = True,
+    use_umap: bool = True,
 ) -> FastAPI:
-    """Make the application of an engine; with its ``folder`` the map is kept there for the next start."""
-    chosen = settings or Settings()
-    maps = Maps(engine, chosen.map_documents, folder, draws_better=draws_better_map)
-    service = Service(engine, name, chosen, maps)
+    """Create the application for an engine; the map is cached in ``folder``, the engine's folder, if given."""
+    settings = settings or Settings()
+    service = Service(engine, name, settings)
+    maps = MapBuilder(engine, settings.map_documents, folder, use_umap=use_umap)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        preparing = asyncio.create_task(_prepare(service))
+        preparation = asyncio.create_task(_prepare(service, maps))
         yield
-        preparing.cancel()
+        preparation.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await preparing
+            await preparation
         service.workers.stop()
 
-    # Its own pages of documentation would load scripts from elsewhere.
+    # FastAPI's documentation pages are disabled because they load scripts from other hosts.
     app = FastAPI(title="fewbits", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     register_exception_handlers(app)
     app.include_router(make_routes(service))
-    app.mount("/static", Files(directory=STATIC), name="static")
+    app.mount("/static", PageFiles(directory=STATIC), name="static")
 
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:
-        return FileResponse(STATIC / "index.html", headers=FRESH)
+        return FileResponse(STATIC / "index.html", headers=REVALIDATE)
 
-    app.add_middleware(ServiceMiddleware, settings=chosen, metrics=service.metrics)
-    app.state.service = service
+    app.add_middleware(ServiceMiddleware, settings=settings, metrics=service.metrics)
     return app
 
 
-async def _prepare(service: Service) -> None:
-    """Read what is needed to answer, then draw the map."""
+def openapi_json() -> str:
+    """Return the OpenAPI description of the service, which is the same for every engine."""
+    engine = SearchEngine.from_texts(["a word", "another word"], n_bits=8, method="lsh")
+    return json.dumps(create_app(engine).openapi(), indent=1) + "\n"
+
+
+async def _prepare(service: Service, maps: MapBuilder) -> None:
+    """Load the engine, then compute the map."""
     try:
         await service.workers.run(service.warm_up)
-        await service.workers.run(service.maps.draw)
-        await service.maps.improve()
+        sample = await service.workers.run(maps.sample)
+        service.map = await service.workers.run(lambda: maps.read_cached(sample))
+        if service.map is None:
+            service.map = await service.workers.run(lambda: maps.compute_pca(sample))
+            service.map = await maps.compute_umap(sample) or service.map
     except Exception:
-        LOGGER.exception("preparing failed")
+        LOGGER.exception("loading failed")
+
+
+if __name__ == "__main__":
+    print(openapi_json(), end="")

@@ -1,4 +1,8 @@
-"""The map of the corpus: documents as points, near each other where their codes are."""
+"""Map of the corpus: documents as points in the plane, near each other if their codes are similar.
+
+Run as a program, this module computes the UMAP layout of a file of codes: UMAP holds the interpreter lock for a minute,
+so the service runs it in a separate process.
+"""
 
 from __future__ import annotations
 
@@ -20,106 +24,139 @@ from fewbits.codes import unpack
 from fewbits.data.document import Document, DocumentId
 from fewbits.errors import FewbitsError
 from fewbits.search import SearchEngine
-from fewbits.server.layout import principal_plane
 from fewbits.server.telemetry import LOGGER
 from fewbits.storage import read_array, read_json, write_json
 
-GRAIN = 10_000  # places are whole numbers from 0 to this
-FILE = ".map.json"  # in the engine's folder, where a name with a dot is left alone
+GRID_SIZE = 10_000  # coordinates are integers from 0 to this
+CACHE_FILE = ".map.json"  # in the engine's folder, where saving ignores names with a leading dot
+MIN_DOCUMENTS = 50  # for UMAP
+UMAP_NEIGHBORS = 15
+JITTER = 0.05  # standard deviation, separates documents with equal codes
 
 
 @dataclass(frozen=True)
 class CorpusMap:
-    """Documents as points of a square, side by side in lists."""
+    """Documents as points in a square, one list per attribute."""
 
-    method: str  # how places were found: umap or pca
+    method: str  # of the layout: umap or pca
     documents: int  # in the engine; the map may show a sample
     labels: list[str]  # most common first
     ids: list[DocumentId]
-    label: list[int]  # number of each document's first label; -1 without one
+    label: list[int]  # index of each document's first label in labels; -1 without a label
     x: list[int]
     y: list[int]
 
 
-class Maps:
-    """The map of an engine: a quick one at once, a better one when it is drawn, kept for the next start."""
+@dataclass(frozen=True)
+class MapSample:
+    """Documents to be shown, with their codes and a fingerprint of both."""
 
-    def __init__(self, engine: SearchEngine, size: int, folder: Path | None = None, *, draws_better: bool) -> None:
+    documents: list[Document]
+    codes: NDArray[np.uint8]
+    fingerprint: str
+
+
+class MapBuilder:
+    """Build the map of an engine: by principal components at once, then by UMAP in a separate process."""
+
+    def __init__(self, engine: SearchEngine, size: int, folder: Path | None = None, *, use_umap: bool = True) -> None:
         self._engine = engine
         self._size = size
-        self._cache = None if folder is None else folder / FILE
-        self._draws_better = draws_better and importlib.util.find_spec("umap") is not None
-        self._drawn: tuple[str, list[Document], NDArray[np.uint8]] | None = None
-        self.map: CorpusMap | None = None
+        self._cache = None if folder is None else folder / CACHE_FILE
+        self._use_umap = use_umap and importlib.util.find_spec("umap") is not None
 
-    def draw(self) -> None:
-        """Take the map that was kept, or draw a quick one."""
+    def sample(self) -> MapSample:
+        """Return the documents to show."""
         documents, packed = self._engine.sample(self._size)
         codes = unpack(packed, self._engine.n_bits)
-        mark = _fingerprint(documents, codes)
-        kept = self._kept(mark)
-        if kept is not None:
-            self.map = self._make("umap", documents, kept)
-        else:
-            self.map = self._make("pca", documents, principal_plane(codes))
-            self._drawn = mark, documents, codes
+        return MapSample(documents, codes, _fingerprint(documents, codes))
 
-    async def improve(self) -> None:
-        """Draw the better map in a process of its own, because it takes a minute of all that a processor has."""
-        if not self._draws_better or self._drawn is None or len(self._drawn[1]) < 50:
-            return
-        mark, documents, codes = self._drawn
-        with tempfile.TemporaryDirectory(prefix="fewbits-map-") as folder:
-            source, target = Path(folder) / "codes.npy", Path(folder) / "places.npy"
-            np.save(source, codes)
-            process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "fewbits.server.layout", str(source), str(target), stderr=asyncio.subprocess.PIPE
-            )
-            try:
-                _, said = await process.communicate()
-            finally:
-                with suppress(ProcessLookupError):
-                    process.kill()
-            if process.returncode:
-                LOGGER.warning("the map could not be improved: %s", said.decode(errors="replace")[-500:])
-                return
-            places = read_array(target).round(3)
-        self.map = self._make("umap", documents, places)
-        self._drawn = None
-        self._keep(mark, places)
+    def read_cached(self, sample: MapSample) -> CorpusMap | None:
+        """Return the UMAP map saved in the engine's folder; None if there is none for this sample."""
+        if self._cache is None:
+            return None
+        try:
+            content = read_json(self._cache)
+            if content["of"] != sample.fingerprint:
+                return None
+            points = np.array([content["x"], content["y"]], dtype=np.float64).T
+        except (FewbitsError, OSError, KeyError, TypeError, ValueError):
+            return None  # unreadable: the map is computed again
+        return self._make_map("umap", sample, points)
 
-    def _make(self, method: str, documents: list[Document], places: NDArray[Any]) -> CorpusMap:
-        grid = _to_grid(places)
-        first = [document.labels[0] if document.labels else None for document in documents]
-        names = [name for name, _ in Counter(name for name in first if name is not None).most_common()]
-        number: dict[str | None, int] = {name: place for place, name in enumerate(names)}
+    def compute_pca(self, sample: MapSample) -> CorpusMap:
+        """Compute the map by principal components, which takes less than a second."""
+        return self._make_map("pca", sample, principal_plane(sample.codes))
+
+    async def compute_umap(self, sample: MapSample) -> CorpusMap | None:
+        """Compute the map by UMAP and save it; None if UMAP is not available, fails or has too few documents."""
+        if not self._use_umap or len(sample.documents) < MIN_DOCUMENTS:
+            return None
+        points = await _run_umap(sample.codes)
+        if points is None:
+            return None
+        self._write_cache(sample, points)
+        return self._make_map("umap", sample, points)
+
+    def _make_map(self, method: str, sample: MapSample, points: NDArray[Any]) -> CorpusMap:
+        grid = _to_grid(points)
+        first_labels = [document.labels[0] if document.labels else None for document in sample.documents]
+        names = [name for name, _ in Counter(name for name in first_labels if name is not None).most_common()]
+        index_of: dict[str | None, int] = {name: index for index, name in enumerate(names)}
         return CorpusMap(
             method=method,
             documents=self._engine.count(),
             labels=names,
-            ids=[document.id for document in documents],
-            label=[number.get(name, -1) for name in first],
+            ids=[document.id for document in sample.documents],
+            label=[index_of.get(name, -1) for name in first_labels],
             x=grid[:, 0].tolist(),
             y=grid[:, 1].tolist(),
         )
 
-    def _kept(self, mark: str) -> NDArray[Any] | None:
-        if self._cache is None:
-            return None
-        try:
-            kept = read_json(self._cache)
-            fits = kept["of"] == mark
-            return np.array([kept["x"], kept["y"]], dtype=np.float64).T if fits else None
-        except (FewbitsError, OSError, KeyError, TypeError, ValueError):
-            return None  # it is only kept to save time
-
-    def _keep(self, mark: str, places: NDArray[Any]) -> None:
+    def _write_cache(self, sample: MapSample, points: NDArray[Any]) -> None:
         if self._cache is None:
             return
         try:
-            write_json(self._cache, {"of": mark, "x": places[:, 0].tolist(), "y": places[:, 1].tolist()})
+            write_json(self._cache, {"of": sample.fingerprint, "x": points[:, 0].tolist(), "y": points[:, 1].tolist()})
         except OSError as error:
-            LOGGER.warning("the map could not be kept: %s", error)
+            LOGGER.warning("the map could not be saved: %s", error)
+
+
+def principal_plane(codes: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Project codes on their first two principal components, with a little noise to separate equal codes."""
+    centered = codes - codes.mean(axis=0) if len(codes) else codes.astype(np.float64)
+    _, directions = np.linalg.eigh(centered.T @ centered)
+    points = centered @ directions[:, -2:][:, ::-1]
+    if points.shape[1] < 2:  # codes of one bit
+        points = np.column_stack([points, np.zeros(len(points))])
+    return points + np.random.default_rng(0).normal(0, JITTER, points.shape)
+
+
+def umap_plane(codes: NDArray[np.uint8]) -> NDArray[Any]:
+    """Compute the UMAP layout of codes under the Hamming distance."""
+    from umap import UMAP
+
+    n_neighbors = min(UMAP_NEIGHBORS, len(codes) - 1)
+    layout = UMAP(n_neighbors=n_neighbors, min_dist=0.15, metric="hamming", init="pca", random_state=0, n_jobs=1)
+    return np.asarray(layout.fit_transform(codes.astype(np.float32)))
+
+
+async def _run_umap(codes: NDArray[np.uint8]) -> NDArray[Any] | None:
+    """Compute the UMAP layout in a process that runs this module; None if it fails."""
+    with tempfile.TemporaryDirectory(prefix="fewbits-map-") as folder:
+        source, target = Path(folder) / "codes.npy", Path(folder) / "points.npy"
+        np.save(source, codes)
+        command = [sys.executable, "-m", "fewbits.server.corpus_map", str(source), str(target)]
+        process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+        try:
+            _, stderr = await process.communicate()
+        finally:
+            with suppress(ProcessLookupError):
+                process.kill()
+        if process.returncode:
+            LOGGER.warning("UMAP failed: %s", stderr.decode(errors="replace")[-500:])
+            return None
+        return read_array(target).round(3)
 
 
 def _fingerprint(documents: list[Document], codes: NDArray[np.uint8]) -> str:
@@ -128,13 +165,17 @@ def _fingerprint(documents: list[Document], codes: NDArray[np.uint8]) -> str:
     return digest.hexdigest()
 
 
-def _to_grid(places: NDArray[Any]) -> NDArray[np.int64]:
-    """Fill a square, keeping proportions; the farther out a point is, the more it is drawn in."""
-    if not len(places):
+def _to_grid(points: NDArray[Any]) -> NDArray[np.int64]:
+    """Scale points to the grid with their proportions; arcsinh compresses the distances of outliers."""
+    if not len(points):
         return np.zeros((0, 2), dtype=np.int64)
-    low, middle, high = np.quantile(places, [0.1, 0.5, 0.9], axis=0)
+    low, middle, high = np.quantile(points, [0.1, 0.5, 0.9], axis=0)
     width = float((high - low).max()) or 1.0
-    drawn = np.arcsinh(2 * (places - middle) / width)
-    lowest, highest = drawn.min(axis=0), drawn.max(axis=0)
+    compressed = np.arcsinh(2 * (points - middle) / width)
+    lowest, highest = compressed.min(axis=0), compressed.max(axis=0)
     span = float((highest - lowest).max()) or 1.0
-    return np.rint(GRAIN * (0.5 + (drawn - (lowest + highest) / 2) / span)).astype(np.int64)
+    return np.rint(GRID_SIZE * (0.5 + (compressed - (lowest + highest) / 2) / span)).astype(np.int64)
+
+
+if __name__ == "__main__":
+    np.save(sys.argv[2], umap_plane(np.load(sys.argv[1], allow_pickle=False)), allow_pickle=False)

@@ -1,9 +1,10 @@
-"""What stands before every route: request ids, limits on bodies, security headers, the log and the metrics."""
+"""Middleware around every route: request ids, limits on bodies, security headers, log and metrics."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import re
 import time
 import uuid
@@ -14,13 +15,13 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fewbits.server.errors import ServiceError
-from fewbits.server.settings import Settings
+from fewbits.server.schemas import Settings
 from fewbits.server.telemetry import LOGGER, Metrics
 
-BEGINNING = uuid.uuid4().hex[:16]
-COUNTER = itertools.count(1)
-GIVEN_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-SECURITY = {
+ID_PREFIX = uuid.uuid4().hex[:16]
+ID_COUNTER = itertools.count(1)
+CLIENT_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+SECURITY_HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
         " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -30,11 +31,11 @@ SECURITY = {
     "x-frame-options": "DENY",
     "cross-origin-resource-policy": "same-origin",
 }
-QUIET = ("/healthz", "/readyz", "/metrics")  # asked every few seconds by machines
+NOT_LOGGED = ("/healthz", "/readyz", "/metrics")  # monitoring polls these every few seconds
 
 
 class ServiceMiddleware:
-    """Wraps an application."""
+    """ASGI middleware that reads and checks the body, answers errors, and records each request."""
 
     def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
         self._app = app
@@ -42,28 +43,28 @@ class ServiceMiddleware:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, whatever happens."""
+        """Answer one request, also if it raises."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         start = time.perf_counter()
         request_id = scope["request_id"] = _request_id(Headers(scope=scope))
-        answered = _Answered(send, request_id)
+        response = _ResponseSender(send, request_id)
         try:
-            await self._app(scope, await self._checked_body(scope, receive), answered)
-        except ServiceError as problem:
-            await problem.reply(request_id)(scope, receive, answered)
+            await self._app(scope, await self._receive_body(scope, receive), response)
+        except ServiceError as error:
+            await error.to_response(request_id)(scope, receive, response)
         except Exception:
-            LOGGER.exception("a request failed", extra={"facts": {"request_id": request_id}})
-            if not answered.status:
-                failed = ServiceError(
-                    500, "something went wrong here", next="Tell who runs this service the request_id."
+            LOGGER.exception("request failed", extra={"facts": {"request_id": request_id}})
+            if not response.status:
+                failure = ServiceError(
+                    500, "internal error", next="Report the request_id to the operator of this service."
                 )
-                await failed.reply(request_id)(scope, receive, answered)
-        self._note(scope, answered.status, time.perf_counter() - start)
+                await failure.to_response(request_id)(scope, receive, response)
+        self._record(scope, response.status, time.perf_counter() - start)
 
-    async def _checked_body(self, scope: Scope, receive: Receive) -> Receive:
-        """Read the body, within size and time, and look at it as JSON; then it can be received again."""
+    async def _receive_body(self, scope: Scope, receive: Receive) -> Receive:
+        """Read and check the body, and return a callable that replays it to the application."""
         if scope["method"] in ("GET", "HEAD", "OPTIONS"):
             return receive
         try:
@@ -82,15 +83,15 @@ class ServiceMiddleware:
 
     async def _read(self, headers: Headers, receive: Receive) -> bytes:
         limit = self._settings.body_bytes
-        announced = headers.get("content-length", "0")
-        size = int(announced) if announced.isascii() and announced.isdigit() else 0
+        content_length = headers.get("content-length", "0")
+        announced = int(content_length) if content_length.isascii() and content_length.isdigit() else 0
         parts: list[bytes] = []
-        more = size <= limit
-        length = size if size > limit else 0
+        more = announced <= limit
+        length = announced if announced > limit else 0
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise ServiceError(400, "the body ended early")
+                raise ServiceError(400, "the body is incomplete")
             parts.append(message.get("body", b""))
             length += len(parts[-1])
             more = message.get("more_body", False) and length <= limit
@@ -99,11 +100,13 @@ class ServiceMiddleware:
             raise ServiceError(413, "the body is too large", allowed=allowed, got=got, next="Send it in parts.")
         return b"".join(parts)
 
-    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+        """Update the metrics and write the log line of a request."""
         route = getattr(scope.get("route"), "path", None) or "other"
-        method = "any" if route == "other" or status == 405 else scope["method"]  # not whatever somebody sends
-        self._metrics.seen(route, method, status, seconds)
-        if route in QUIET or not LOGGER.isEnabledFor(20):
+        # Clients can send any method name; unbounded label values would fill the metrics.
+        method = "any" if route == "other" or status == 405 else scope["method"]
+        self._metrics.record_request(route, method, status, seconds)
+        if route in NOT_LOGGED or not LOGGER.isEnabledFor(logging.INFO):
             return
         facts = {
             "request_id": scope["request_id"],
@@ -116,8 +119,8 @@ class ServiceMiddleware:
         LOGGER.info("request", extra={"facts": facts})
 
 
-class _Answered:
-    """Sends an answer on, with the headers that every answer has, and remembers its status."""
+class _ResponseSender:
+    """Send a response with the common headers, and record its status."""
 
     def __init__(self, send: Send, request_id: str) -> None:
         self._send = send
@@ -130,30 +133,34 @@ class _Answered:
             headers = MutableHeaders(scope=message)
             headers["x-request-id"] = self._request_id
             headers.setdefault("cache-control", "no-store")
-            for name, value in SECURITY.items():
+            for name, value in SECURITY_HEADERS.items():
                 headers[name] = value
         await self._send(message)
 
 
 def check_json(body: bytes, depth: int) -> None:
-    """Refuse what is no JSON in UTF-8, or is nested deeply."""
+    """Raise unless a body is JSON in UTF-8, nested at most ``depth`` levels deep."""
     try:
         level: list[Any] = [orjson.loads(body)]
     except orjson.JSONDecodeError as error:
-        raise ServiceError(400, "the body is no JSON", allowed="JSON in UTF-8", got=error, next="Correct it.") from None
+        raise ServiceError(
+            400, "the body is not valid JSON", allowed="JSON in UTF-8", got=error, next="Correct it."
+        ) from None
     for _ in range(depth):
-        level = [part for value in level for part in _parts(value)]
+        level = [child for value in level for child in _children(value)]
         if not level:
             return
-    raise ServiceError(400, "the body is nested too deeply", allowed=f"{depth} levels", next="Send it flatter.")
+    raise ServiceError(400, "the body is nested too deeply", allowed=f"{depth} levels", next="Send a flatter body.")
 
 
-def _parts(value: Any) -> list[Any]:
-    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [part for part in inside if isinstance(part, (dict, list))]
+def _children(value: Any) -> list[Any]:
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return [item for item in items if isinstance(item, (dict, list))]
 
 
 def _request_id(headers: Headers) -> str:
+    """Return the client's request id if it is valid, else a new one."""
     given = headers.get("x-request-id", "")
-    # Counted from a random beginning: asking the system for randomness each time would wait for other threads.
-    return given if GIVEN_ID.fullmatch(given) else f"{BEGINNING}{next(COUNTER):016x}"
+    # A counter after a random prefix: a call for random bytes per request would release the interpreter lock and
+    # wait for the search threads to get it back.
+    return given if CLIENT_ID.fullmatch(given) else f"{ID_PREFIX}{next(ID_COUNTER):016x}"

@@ -1,9 +1,9 @@
-"""The addresses of the service: each calls one method of the engine."""
+"""Routes of the service: each checks the limits and calls one method of the engine in a worker thread."""
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
 from typing import Annotated, Any
 
@@ -15,208 +15,239 @@ from fewbits.data.document import Document, DocumentId
 from fewbits.search import BitExamples, Explanation, SearchEngine
 from fewbits.server import schemas
 from fewbits.server.corpus_map import CorpusMap
-from fewbits.server.errors import Reply, ServiceError
-from fewbits.server.service import Service
-from fewbits.server.workers import SearchParams
+from fewbits.server.errors import JsonResponse, ServiceError
+from fewbits.server.telemetry import Metrics
+from fewbits.server.workers import QueryBatcher, Workers, make_response
 
-LABELS = 1_000  # that are told, the most common ones
+MAX_LABELS = 1_000  # in /v1/info
+SHORTLIST_PER_HIT = 10  # the longest shortlist, relative to the most hits per request
 ERRORS: dict[int | str, dict[str, Any]] = {
-    "4XX": {"model": schemas.Error, "description": "What was asked cannot be done."},
-    "5XX": {"model": schemas.Error, "description": "The service cannot do it now."},
+    "4XX": {"model": schemas.ErrorResponse, "description": "The request is invalid."},
+    "5XX": {"model": schemas.ErrorResponse, "description": "The service cannot answer the request now."},
 }
 
 
+class Service:
+    """State of the service that the routes share: an engine, its limits, worker threads, metrics and map."""
+
+    def __init__(self, engine: SearchEngine, name: str, settings: schemas.Settings) -> None:
+        self.engine = engine
+        self.name = name
+        self.settings = settings
+        self.metrics = Metrics()
+        self.workers = Workers(settings, self.metrics)
+        self.batcher = QueryBatcher(engine, self.workers, settings, self.metrics)
+        self.map: CorpusMap | None = None  # None until it is computed
+        self.is_ready = False
+
+    def warm_up(self) -> None:
+        """Load codes and bit meanings, so that the first request does not wait for them."""
+        self.metrics.documents.set(self.engine.count())
+        self.engine.warm_up()
+        self.is_ready = True
+
+    @property
+    def takes_text(self) -> bool:
+        """Return whether queries are texts, not embeddings."""
+        return hasattr(self.engine.features, "vocabulary_")
+
+
 def make_routes(service: Service) -> APIRouter:
-    """All addresses under /v1, and those that machines look at."""
+    """Return the routes under /v1 and those for monitoring."""
     router = APIRouter(responses=ERRORS)
-    router.include_router(_searching(service))
-    router.include_router(_describing(service))
-    router.include_router(_writing(service))
-    router.include_router(_watching(service))
+    router.include_router(_search_routes(service))
+    router.include_router(_read_routes(service))
+    router.include_router(_write_routes(service))
+    router.include_router(_monitoring_routes(service))
     return router
 
 
-def _searching(service: Service) -> APIRouter:
+def _search_routes(service: Service) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["search"])
-    engine, run = service.engine, service.workers.run
+    engine, settings, run = service.engine, service.settings, service.workers.run
 
-    @router.post("/search", response_model=schemas.Hits)
-    async def search(asked: schemas.SearchRequest) -> Reply:
-        """Find the documents that are nearest to a text."""
-        service.check_text(asked.query)
-        _check_wanted(service, asked)
-        if asked.radius is None:
-            wish = SearchParams(asked.k, tuple(asked.labels), tuple(asked.where), asked.rescore, asked.shortlist)
-            return Reply(await service.batches.search(asked.query, wish))
-        if asked.k is not None or asked.rescore is not None or asked.shortlist is not None:
-            raise ServiceError(422, "give radius, or k with rescore and shortlist, not both")
-        return Reply(await run(lambda: service.within(asked.query, asked.radius or 0, asked.labels, asked.where)))
+    def within(query: str, radius: int, params: schemas.SearchParams) -> schemas.SearchResponse:
+        hits = engine.within(query, radius, labels=params.labels, where=params.where)
+        return make_response(engine, query, hits[: settings.hits])
 
-    @router.post("/similar", response_model=schemas.Hits)
-    async def similar(asked: schemas.SimilarRequest) -> Reply:
-        """Find the documents that are nearest to a document."""
-        _check_wanted(service, asked)
-        wanted = asked.model_dump(exclude={"id", "k"})
-        hits = await run(lambda: engine.similar(_own(engine, asked.id), asked.k, **wanted))
-        return Reply({"bits": engine.n_bits, "hits": hits, "words": [], "unknown_words": []})
+    @router.post("/search", response_model=schemas.SearchResponse)
+    async def search(request: schemas.SearchRequest) -> JsonResponse:
+        """Search for documents similar to a text."""
+        _check_text(settings, request.query)
+        _check_options(settings, request)
+        params = request.search_params()
+        if request.radius is None:
+            return JsonResponse(await service.batcher.search(request.query, params))
+        if params.k is not None or params.rerank is not None or params.shortlist is not None:
+            raise ServiceError(422, "give radius, or k with rerank and shortlist, not both")
+        radius = request.radius
+        return JsonResponse(await run(lambda: within(request.query, radius, params)))
+
+    @router.post("/similar", response_model=schemas.SearchResponse)
+    async def similar(request: schemas.SimilarRequest) -> JsonResponse:
+        """Search for documents similar to a document."""
+        _check_options(settings, request)
+        options = vars(request.search_params())
+        hits = await run(lambda: engine.similar(_parse_id(engine, request.id), **options))
+        return JsonResponse(schemas.SearchResponse(engine.n_bits, hits, words=[], unknown_words=[]))
 
     @router.post("/explain", response_model=Explanation)
-    async def explain(asked: schemas.ExplainRequest) -> Reply:
-        """Tell why a document is as near as it is to a text, or to another document."""
-        if (asked.query is None) == (asked.id is None):
-            raise ServiceError(422, "a hit is explained by a query or by an id", allowed="one of them")
-        if asked.query is not None:
-            query = asked.query
-            service.check_text(query)
+    async def explain(request: schemas.ExplainRequest) -> JsonResponse:
+        """Explain the distance of a document from a text or from another document."""
+        query, id = request.query, request.id
+        if query is not None and id is None:
+            _check_text(settings, query)
             _check_takes_text(service)
-            return Reply(await run(lambda: engine.explain(query, _own(engine, asked.hit))))
-        assert asked.id is not None
-        id = asked.id
-        return Reply(await run(lambda: engine.explain_similar(_own(engine, id), _own(engine, asked.hit))))
+            return JsonResponse(await run(lambda: engine.explain(query, _parse_id(engine, request.hit))))
+        if id is not None and query is None:
+            return JsonResponse(
+                await run(lambda: engine.explain_similar(_parse_id(engine, id), _parse_id(engine, request.hit)))
+            )
+        raise ServiceError(422, "give either query or id", allowed="one of them")
 
-    @router.post("/encode", response_model=schemas.Codes)
-    async def encode(asked: schemas.EncodeRequest) -> Reply:
-        """Turn texts into codes."""
-        service.check_number(asked.texts)
-        service.check_text(*asked.texts)
+    @router.post("/encode", response_model=schemas.CodesResponse)
+    async def encode(request: schemas.EncodeRequest) -> JsonResponse:
+        """Encode texts."""
+        _check_count(settings, request.texts)
+        _check_text(settings, *request.texts)
         _check_takes_text(service)
-        codes = await run(lambda: list(to_hex(engine.encode(asked.texts), engine.n_bits)))
-        return Reply({"bits": engine.n_bits, "codes": codes})
+        codes = await run(lambda: list(to_hex(engine.encode(request.texts), engine.n_bits)))
+        return JsonResponse(schemas.CodesResponse(engine.n_bits, codes))
 
     return router
 
 
-def _describing(service: Service) -> APIRouter:
+def _read_routes(service: Service) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["search"])
     engine, run = service.engine, service.workers.run
 
-    @router.get("/bits", response_model=schemas.Bits)
-    async def bits() -> Reply:
-        """Tell what each bit is about."""
-        return Reply({"bits": await run(engine.bits)})
+    @router.get("/bits", response_model=schemas.BitsResponse)
+    async def bits() -> JsonResponse:
+        """Describe each bit by the words that raise and lower it."""
+        return JsonResponse(schemas.BitsResponse(await run(engine.bits)))
 
     @router.get("/bits/{bit}", response_model=BitExamples)
-    async def bit(bit: int, k: Annotated[int, Query(ge=1)] = 5) -> Reply:
-        """Tell what one bit is about, with documents that are sure of it."""
-        service.check_hits(k)
+    async def bit(bit: int, k: Annotated[int, Query(ge=1)] = 5) -> JsonResponse:
+        """Describe one bit by words and by the documents with the largest margins."""
+        _check_hits(service.settings, k)
         if not 0 <= bit < engine.n_bits:
             allowed = f"0 to {engine.n_bits - 1}"
             hint = f"Choose a bit from {allowed}."
             raise ServiceError(404, "there is no such bit", allowed=allowed, got=bit, next=hint)
-        return Reply(await run(lambda: engine.bit_examples(bit, k)))
+        return JsonResponse(await run(lambda: engine.bit_examples(bit, k)))
 
     @router.get("/document", response_model=Document)
-    async def document(id: str) -> Reply:
-        """Give the document with an id."""
-        return Reply(await run(lambda: engine.document(engine.read_id(id))))
+    async def document(id: str) -> JsonResponse:
+        """Return a document."""
+        return JsonResponse(await run(lambda: engine.document(_parse_id(engine, id))))
 
     @router.get("/map", response_model=CorpusMap)
-    async def map() -> Reply:
-        """Give the documents as points, near each other where their codes are."""
-        if service.maps.map is None:
-            raise ServiceError(503, "the map is being drawn", next="Ask again in some seconds.")
-        return Reply(service.maps.map)
+    async def map() -> JsonResponse:
+        """Return documents as points in the plane, near each other if their codes are similar."""
+        if service.map is None:
+            raise ServiceError(503, "the map is being computed", next="Try again in a few seconds.")
+        return JsonResponse(service.map)
 
-    @router.get("/info", response_model=schemas.Info)
-    async def info() -> Reply:
-        """Tell what this service searches."""
-        return Reply(await run(lambda: _info(service)))
+    @router.get("/info", response_model=schemas.InfoResponse)
+    async def info() -> JsonResponse:
+        """Return facts about the service and its engine."""
+        return JsonResponse(await run(lambda: _info(service)))
 
     return router
 
 
-def _writing(service: Service) -> APIRouter:
-    router = APIRouter(prefix="/v1", tags=["change"], dependencies=[Depends(_needs_token(service))])
-    engine = service.engine
+def _write_routes(service: Service) -> APIRouter:
+    router = APIRouter(prefix="/v1", tags=["change"], dependencies=[Depends(_require_token(service.settings.token))])
+    engine, settings = service.engine, service.settings
 
-    async def change(work: Callable[[], int]) -> Reply:
-        done, count = await service.workers.run(lambda: (work(), engine.count()))
+    async def change(work: Callable[[], int]) -> JsonResponse:
+        changed, count = await service.workers.run(lambda: (work(), engine.count()))
         service.metrics.documents.set(count)
-        return Reply({"changed": done, "documents": count})
+        return JsonResponse(schemas.ChangeResponse(changed, count))
 
-    def given(asked: schemas.DocumentsRequest) -> list[Document]:
-        service.check_number(asked.documents)
-        service.check_text(*(document.text for document in asked.documents))
+    def to_documents(request: schemas.DocumentsRequest) -> list[Document]:
+        _check_count(settings, request.documents)
+        _check_text(settings, *(document.text for document in request.documents))
         return [
             Document(document.id, document.text, tuple(document.labels), document.metadata)
-            for document in asked.documents
+            for document in request.documents
         ]
 
-    @router.post("/add", response_model=schemas.Changed)
-    async def add(asked: schemas.DocumentsRequest) -> Reply:
-        """Add documents: all of them, or none where one cannot be added."""
-        documents = given(asked)
+    @router.post("/add", response_model=schemas.ChangeResponse)
+    async def add(request: schemas.DocumentsRequest) -> JsonResponse:
+        """Add documents. If one of them cannot be added, none is."""
+        documents = to_documents(request)
         return await change(lambda: engine.add(documents))
 
-    @router.post("/update", response_model=schemas.Changed)
-    async def update(asked: schemas.DocumentsRequest) -> Reply:
-        """Put documents in the place of those with the same ids: all of them, or none."""
-        documents = given(asked)
+    @router.post("/update", response_model=schemas.ChangeResponse)
+    async def update(request: schemas.DocumentsRequest) -> JsonResponse:
+        """Replace documents with the same ids. If one of them cannot be replaced, none is."""
+        documents = to_documents(request)
         return await change(lambda: engine.update(documents))
 
-    @router.post("/remove", response_model=schemas.Changed)
-    async def remove(asked: schemas.RemoveRequest) -> Reply:
-        """Remove documents: all of them, or none where an id is unknown."""
-        service.check_number(asked.ids)
-        return await change(lambda: engine.remove(asked.ids))
+    @router.post("/remove", response_model=schemas.ChangeResponse)
+    async def remove(request: schemas.RemoveRequest) -> JsonResponse:
+        """Remove documents. If one id is unknown, none is removed."""
+        _check_count(settings, request.ids)
+        return await change(lambda: engine.remove(request.ids))
 
     return router
 
 
-def _watching(service: Service) -> APIRouter:
-    router = APIRouter(tags=["watch"])
+def _monitoring_routes(service: Service) -> APIRouter:
+    router = APIRouter(tags=["monitoring"])
 
-    @router.get("/healthz", response_model=schemas.Status)
-    async def healthz() -> Reply:
-        """Tell that the process lives."""
-        return Reply({"status": "ok"})
+    @router.get("/healthz", response_model=schemas.StatusResponse)
+    async def healthz() -> JsonResponse:
+        """Report that the process is alive."""
+        return JsonResponse(schemas.StatusResponse("ok"))
 
-    @router.get("/readyz", response_model=schemas.Status)
-    async def readyz() -> Reply:
-        """Tell whether queries are answered without waiting for what is still being read."""
+    @router.get("/readyz", response_model=schemas.StatusResponse)
+    async def readyz() -> JsonResponse:
+        """Report whether the engine is loaded."""
         if not service.is_ready:
-            raise ServiceError(503, "the engine is being read", next="Ask again in a second.")
-        return Reply({"status": "ready"})
+            raise ServiceError(503, "the engine is still loading", next="Try again in a second.")
+        return JsonResponse(schemas.StatusResponse("ready"))
 
     @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def metrics() -> Response:
-        """Give all figures in Prometheus's format."""
-        return Response(service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+        """Return all metrics in the text format of Prometheus."""
+        return Response(service.metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     return router
 
 
-def _needs_token(service: Service) -> Callable[[Request], Awaitable[None]]:
-    token = service.settings.token
+def _require_token(token: str | None) -> Callable[[Request], Awaitable[None]]:
+    """Return a dependency that rejects requests without the token; all requests if there is no token."""
 
     async def check(request: Request) -> None:
         if token is None:
-            hint = "Start it with a token for writing: FEWBITS_TOKEN=... fewbits serve ENGINE"
+            hint = "Start it with a token to allow changes: FEWBITS_TOKEN=... fewbits serve ENGINE"
             raise ServiceError(403, "this service is read-only", next=hint)
         given = request.headers.get("authorization", "")
-        # Compared in constant time: how long it takes tells nothing about the token.
+        # Constant-time comparison, so that response times reveal nothing about the token.
         if not hmac.compare_digest(given.encode("latin-1"), f"Bearer {token}".encode()):
             got = "another token" if given else "no token"
-            raise ServiceError(401, "writing needs the token", allowed="Authorization: Bearer TOKEN", got=got)
+            raise ServiceError(401, "this request requires the token", allowed="Authorization: Bearer TOKEN", got=got)
 
     return check
 
 
-def _own(engine: SearchEngine, id: DocumentId) -> DocumentId:
-    """An id as the engine has it: a page has only the text of a number."""
+def _parse_id(engine: SearchEngine, id: DocumentId) -> DocumentId:
+    """Convert an id to the type of the engine's ids: URLs and the page only have the text of a number."""
     return engine.read_id(id) if isinstance(id, str) else id
 
 
-def _info(service: Service) -> schemas.Info:
+def _info(service: Service) -> schemas.InfoResponse:
     engine = service.engine
     facts = engine.facts
-    return schemas.Info(
+    return schemas.InfoResponse(
         name=service.name,
         documents=engine.count(),
         documents_learnt_from=int(facts["documents_learnt_from"]),
         bits=engine.n_bits,
         most_hits=service.settings.hits,
-        labels=dict(islice(engine.labels().items(), LABELS)),
+        labels=dict(islice(engine.labels().items(), MAX_LABELS)),
         method=str(facts["method"]),
         takes_text=service.takes_text,
         writable=service.settings.token is not None,
@@ -224,11 +255,33 @@ def _info(service: Service) -> schemas.Info:
     )
 
 
-def _check_wanted(service: Service, wanted: schemas.HitOptions) -> None:
-    service.check_hits(wanted.k)
-    service.check_shortlist(wanted.shortlist)
+def _check_text(settings: schemas.Settings, *texts: str) -> None:
+    longest = max(map(len, texts), default=0)
+    if longest > settings.text_length:
+        allowed = f"{settings.text_length} characters"
+        raise ServiceError(413, "a text is too long", allowed=allowed, got=longest, next="Shorten it.")
+
+
+def _check_count(settings: schemas.Settings, items: Sequence[object]) -> None:
+    if len(items) > settings.documents:
+        allowed = f"{settings.documents} per request"
+        raise ServiceError(413, "too many documents", allowed=allowed, got=len(items), next="Send them in parts.")
+
+
+def _check_hits(settings: schemas.Settings, k: int | None) -> None:
+    if k is not None and k > settings.hits:
+        raise ServiceError(422, "too many hits", allowed=f"1 to {settings.hits}", got=k, next="Request fewer.")
+
+
+def _check_options(settings: schemas.Settings, options: schemas.HitOptions) -> None:
+    _check_hits(settings, options.k)
+    longest = SHORTLIST_PER_HIT * settings.hits
+    if options.shortlist is not None and options.shortlist > longest:
+        raise ServiceError(422, "the shortlist is too long", allowed=f"1 to {longest}", got=options.shortlist)
+    if options.rerank is not None and options.rescore is not None:
+        raise ServiceError(422, "give rerank, not rescore", got="both", next="rescore is the old name of rerank.")
 
 
 def _check_takes_text(service: Service) -> None:
     if not service.takes_text:
-        raise ServiceError(422, "this engine was made from embeddings: it takes no texts", next="Use /v1/similar.")
+        raise ServiceError(422, "this engine searches embeddings, not texts", next="Use /v1/similar.")

@@ -1,4 +1,4 @@
-"""Running the service until it is told to stop."""
+"""Run the service: socket, server process and limits on connections."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from fewbits.errors import ParameterError
 from fewbits.search import SearchEngine
 from fewbits.server.app import create_app
-from fewbits.server.settings import Settings
+from fewbits.server.schemas import Settings
 from fewbits.server.telemetry import log_as_json
 
 BACKLOG = 2048
-SWITCH = 0.0005  # seconds
-GRACE = 10  # seconds that requests have to end when the service is stopped
+SWITCH_INTERVAL_S = 0.0005
+SHUTDOWN_TIMEOUT_S = 10
 
 
 def serve(
@@ -33,27 +33,28 @@ def serve(
     host: str = "127.0.0.1",
     port: int = 8000,
     log_level: str = "info",
-    draws_better_map: bool = True,
-    started: Callable[[str], None] = print,
+    use_umap: bool = True,
+    on_start: Callable[[str], None] = print,
 ) -> None:
-    """Serve an engine's folder; ``started`` is told the address once it is listened at."""
+    """Serve an engine's folder until SIGINT or SIGTERM; ``on_start`` is called with the address."""
     engine = SearchEngine.load(folder, verify=False)
-    app = create_app(engine, settings, name=folder.resolve().name, folder=folder, draws_better_map=draws_better_map)
+    app = create_app(engine, settings, name=folder.resolve().name, folder=folder, use_umap=use_umap)
     listener = listen(host, port)
-    allow_many_files()
+    raise_file_limit()
     log_as_json(log_level)
-    # A thread that listens waits so long for one that computes; Python's own 5 ms add up in every request.
-    sys.setswitchinterval(SWITCH)
-    # uvicorn ends requests first, then raises the signal again: being told to stop is no failure.
+    # The event loop waits this long for a search thread to release the interpreter lock. Python's default of 5 ms would
+    # be added several times per request.
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    # uvicorn completes the running requests, then raises the signal again; the exit status should be 0.
     signal.signal(signal.SIGTERM, lambda *_: None)
-    shown = f"[{host}]" if ":" in host else host
-    started(f"http://{shown}:{listener.getsockname()[1]}/")
+    url_host = f"[{host}]" if ":" in host else host
+    on_start(f"http://{url_host}:{listener.getsockname()[1]}/")
     with suppress(KeyboardInterrupt):
         make_server(app, settings).run(sockets=[listener])
 
 
 def make_server(app: FastAPI, settings: Settings) -> uvicorn.Server:
-    """The server of an application, with all limits on connections."""
+    """Return a server for an application, with the limits on connections."""
     config = uvicorn.Config(
         app,
         http=timeout_http_protocol(settings.head_seconds, settings.connections),
@@ -63,82 +64,82 @@ def make_server(app: FastAPI, settings: Settings) -> uvicorn.Server:
         server_header=False,
         date_header=False,
         timeout_keep_alive=max(1, int(settings.head_seconds)),
-        timeout_graceful_shutdown=GRACE,
+        timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_S,
     )
     return uvicorn.Server(config)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that takes connections from now on; port 0 is a free one."""
+    """Return a listening socket; port 0 selects a free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except (OSError, OverflowError) as error:
         hint = "Choose another --port or --host."
-        raise ParameterError(f"{host}:{port} cannot be listened at", got=error, hint=hint) from error
+        raise ParameterError(f"cannot listen on {host}:{port}", got=error, hint=hint) from error
 
 
-def allow_many_files() -> None:
-    """A connection is an open file, and many systems allow few unless asked."""
+def raise_file_limit() -> None:
+    """Raise the limit on open files to the maximum, as each connection needs one."""
     with suppress(ImportError, ValueError, OSError):
         import resource
 
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+        _, maximum = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (maximum, maximum))
 
 
 def timeout_http_protocol(seconds: float, connections: int) -> type[HttpToolsProtocol]:
-    """A protocol that closes a connection whose request's head is not there in time, and those that are too many.
+    """Return a protocol that closes slow and surplus connections.
 
-    uvicorn waits for ever for the first request of a connection, for the rest of a head that has begun, and for a
-    client that stops reading its answer.
+    uvicorn has no timeout for the first request of a connection, for the rest of an incomplete head, and for a client
+    that stops reading its response.
     """
 
     class TimeoutHttpProtocol(HttpToolsProtocol):
-        _waiting: asyncio.TimerHandle | None = None
+        _timer: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
             if len(self.connections) > connections:
                 transport.close()
             else:
-                self._wait()
+                self._start_timer()
 
         def on_message_begin(self) -> None:
-            self._wait()
+            self._start_timer()
             super().on_message_begin()
 
         def on_headers_complete(self) -> None:
-            self._stop_waiting()
+            self._cancel_timer()
             super().on_headers_complete()
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
-            self._see_that_it_is_read(self.transport.get_write_buffer_size())
+            self._watch_send_buffer(self.transport.get_write_buffer_size())
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._stop_waiting()
+            self._cancel_timer()
             super().connection_lost(exc)
 
-        def _wait(self) -> None:
-            self._stop_waiting()
-            self._waiting = self.loop.call_later(seconds, self._close)
+        def _start_timer(self) -> None:
+            self._cancel_timer()
+            self._timer = self.loop.call_later(seconds, self._close)
 
-        def _stop_waiting(self) -> None:
-            if self._waiting is not None:
-                self._waiting.cancel()
-                self._waiting = None
+        def _cancel_timer(self) -> None:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
 
-        def _see_that_it_is_read(self, left: int) -> None:
-            if left:
-                self.loop.call_later(seconds, self._look_again, left)
+        def _watch_send_buffer(self, size: int) -> None:
+            if size:
+                self.loop.call_later(seconds, self._abort_if_stalled, size)
 
-        def _look_again(self, left: int) -> None:
-            now = self.transport.get_write_buffer_size()
-            if now and now >= left:
+        def _abort_if_stalled(self, previous_size: int) -> None:
+            size = self.transport.get_write_buffer_size()
+            if size and size >= previous_size:
                 self.transport.abort()
             else:
-                self._see_that_it_is_read(now)
+                self._watch_send_buffer(size)
 
         def _close(self) -> None:
             transport: Any = self.transport

@@ -1,8 +1,8 @@
-"""What is asked and what is answered, as /openapi.json describes it."""
+"""Settings of the service, and its requests and responses as /openapi.json describes them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,45 +12,84 @@ from fewbits.search import BitMeaning, Hit
 
 Id = Annotated[int, Field(strict=True, ge=-LARGEST_ID - 1, le=LARGEST_ID)] | Annotated[str, Field(strict=True)]
 Count = Annotated[int, Field(strict=True, ge=1)]
+Rerank = Literal["none", "bits", "words"]
 Labels = Annotated[list[str], Field(max_length=100, description="Only documents with one of these labels.")]
 Where = Annotated[
-    list[str], Field(max_length=20, description="Only documents whose metadata passes all, such as year>=2020.")
+    list[str],
+    Field(max_length=20, description="Only documents whose metadata meets all conditions, such as year>=2020."),
 ]
 
 
+@dataclass(frozen=True)
+class Settings:
+    """Limits of a service, and the token required to change documents."""
+
+    token: str | None = field(default=None, repr=False)  # None: read-only
+    body_bytes: int = 4 << 20
+    text_length: int = 100_000  # characters per query or document
+    hits: int = 1_000  # per request
+    documents: int = 1_000  # per request
+    json_depth: int = 32
+    request_seconds: float = 30.0
+    body_seconds: float = 10.0  # to receive a body
+    head_seconds: float = 10.0  # to receive the head of a request, and to keep an idle connection open
+    connections: int = 10_000
+    workers: int = 2  # search threads
+    waiting: int = 256  # requests that may wait for a worker; more are rejected
+    map_documents: int = 12_000
+
+
+@dataclass(frozen=True)
+class SearchParams:
+    """Keyword arguments of a search. Only queries with equal parameters are searched in one batch."""
+
+    k: int | None = None
+    labels: tuple[str, ...] = ()
+    where: tuple[str, ...] = ()
+    rerank: str | None = None
+    shortlist: int | None = None
+
+
 class RequestModel(BaseModel):
-    """Something sent to the service: a name that is not known is an error."""
+    """Body of a request; unknown fields are an error."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class HitOptions(RequestModel):
-    """What hits are wanted."""
+    """Options shared by requests that return hits."""
 
-    k: Count | None = Field(None, description="Number of hits; ten without it.")
+    k: Count | None = Field(None, description="Number of hits; the default is 10.")
     labels: Labels = []
     where: Where = []
-    rescore: Literal["none", "bits", "words"] | None = Field(None, description="What decides the order.")
-    shortlist: Count | None = Field(None, description="Documents whose words are looked at; 3000 without it.")
+    rerank: Rerank | None = Field(None, description="How the candidates are ranked.")
+    rescore: Rerank | None = Field(
+        None, description="Deprecated: the old name of rerank.", json_schema_extra={"deprecated": True}
+    )
+    shortlist: Count | None = Field(None, description="Number of candidates to rerank by words; the default is 3000.")
+
+    def search_params(self) -> SearchParams:
+        """Return the options as keyword arguments of the engine's searches."""
+        return SearchParams(self.k, tuple(self.labels), tuple(self.where), self.rerank or self.rescore, self.shortlist)
 
 
 class SearchRequest(HitOptions):
-    """A text to search for."""
+    """Search for documents similar to a text."""
 
     query: str
     radius: Annotated[int, Field(strict=True, ge=0)] | None = Field(
-        None, description="Instead of k: all documents within so many differing bits."
+        None, description="Instead of k: all documents whose codes differ in at most this many bits."
     )
 
 
 class SimilarRequest(HitOptions):
-    """A document to find others like."""
+    """Search for documents similar to a document."""
 
     id: Id
 
 
 class ExplainRequest(RequestModel):
-    """A hit, and what found it: a text or another document."""
+    """A hit, and what it was found by: either a text (query) or another document (id)."""
 
     hit: Id
     query: str | None = None
@@ -64,7 +103,7 @@ class EncodeRequest(RequestModel):
 
 
 class DocumentModel(RequestModel):
-    """A document to keep."""
+    """A document to store."""
 
     id: Id
     text: str
@@ -79,23 +118,23 @@ class DocumentsRequest(RequestModel):
 
 
 class RemoveRequest(RequestModel):
-    """Documents to remove."""
+    """Ids of documents to remove."""
 
     ids: Annotated[list[Id], Field(min_length=1)]
 
 
 @dataclass(frozen=True)
-class Hits:
-    """Documents that were found, the nearest first."""
+class SearchResponse:
+    """Hits, best first."""
 
-    bits: int  # of a code
+    bits: int  # per code
     hits: list[Hit]
-    words: list[str]  # of the query, that the engine knows
-    unknown_words: list[str]  # of the query, that say nothing to it; the first of them where they are many
+    words: list[str]  # of the query, in the vocabulary
+    unknown_words: list[str]  # of the query, not in the vocabulary; at most 50
 
 
 @dataclass(frozen=True)
-class Codes:
+class CodesResponse:
     """Codes as hexadecimal digits; bit 0 is the highest bit of the first digit."""
 
     bits: int
@@ -103,30 +142,30 @@ class Codes:
 
 
 @dataclass(frozen=True)
-class Bits:
-    """What each bit is about."""
+class BitsResponse:
+    """The meaning of each bit."""
 
     bits: list[BitMeaning]
 
 
 @dataclass(frozen=True)
-class Changed:
-    """What a change did."""
+class ChangeResponse:
+    """Number of documents changed, and in the engine after the change."""
 
     changed: int
-    documents: int  # there are now
+    documents: int
 
 
 @dataclass(frozen=True)
-class Info:
-    """What this service searches."""
+class InfoResponse:
+    """Facts about the service and its engine."""
 
     name: str
-    documents: int  # there are now
-    documents_learnt_from: int  # when the bits were learnt
+    documents: int  # in the engine now
+    documents_learnt_from: int  # the encoder was trained on
     bits: int
-    most_hits: int  # of one request
-    labels: dict[str, int]  # the 1,000 most common, with the number of documents
+    most_hits: int  # per request
+    labels: dict[str, int]  # the 1,000 most common, with document counts
     method: str
     takes_text: bool
     writable: bool
@@ -134,15 +173,15 @@ class Info:
 
 
 @dataclass(frozen=True)
-class Status:
-    """Whether the service is well."""
+class StatusResponse:
+    """Health of the service."""
 
     status: str
 
 
 @dataclass(frozen=True)
 class ErrorFacts:
-    """What was wrong, what is allowed, what was got, and what to do next."""
+    """What was wrong, what is allowed, what was received and what to do next."""
 
     what: str
     allowed: str | None
@@ -152,7 +191,7 @@ class ErrorFacts:
 
 
 @dataclass(frozen=True)
-class Error:
-    """The shape of every error."""
+class ErrorResponse:
+    """The body of every error response."""
 
     error: ErrorFacts

@@ -1,4 +1,4 @@
-"""Threads that do the work, so that the event loop only listens and answers."""
+"""Search threads with a bounded queue, and batching of concurrent queries."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TypeVar
 
 from fewbits.index.flat import scan_with_one_thread
 from fewbits.search import Hit, SearchEngine
 from fewbits.server.errors import ServiceError
-from fewbits.server.settings import Settings
+from fewbits.server.schemas import SearchParams, SearchResponse, Settings
 from fewbits.server.telemetry import Metrics
-from fewbits.server.words import KnownWords
 
 Result = TypeVar("Result")
+PendingQuery = tuple[str, "asyncio.Future[SearchResponse]"]
+MAX_BATCH = 32  # queries per call; in a larger batch the first query would wait too long for the last
+MAX_UNKNOWN_WORDS = 50  # per response, as a query may be a long text
 
 
 class Workers:
-    """A few threads and a queue of bounded length before them.
+    """Thread pool with a bounded queue.
 
-    A thread cannot be stopped: work whose asker went away counts until it is done, so that slow work fills the queue
-    and new work is refused, instead of piling up.
+    Threads cannot be cancelled, so a request that timed out counts until its work ends. Slow work then fills the queue
+    and new requests are rejected instead of piling up.
     """
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
@@ -34,146 +35,122 @@ class Workers:
         self._count = 0
 
     async def run(self, work: Callable[[], Result]) -> Result:
-        """Do a piece of work in a thread."""
-        self.enter()
+        """Run a function in a thread and return its result."""
+        self.admit()
         loop = asyncio.get_running_loop()
         future = self._pool.submit(work)
-        future.add_done_callback(lambda _: _tell(loop, self.leave))
-        return await self.in_time(asyncio.wrap_future(future))
+        future.add_done_callback(lambda _: _call_in_loop(loop, self.release))
+        return await self.wait_for(asyncio.wrap_future(future))
 
-    def enter(self) -> None:
-        """Count a request in, or refuse it."""
+    def admit(self) -> None:
+        """Count a request, or reject it if the queue is full."""
         if self._count >= self._settings.workers + self._settings.waiting:
             self._metrics.refused.inc()
             raise ServiceError(
-                503, "too many requests wait", allowed=self._settings.waiting, next="Try again in a second."
+                503, "too many requests are waiting", allowed=self._settings.waiting, next="Try again in a second."
             )
         self._count += 1
         self._metrics.waiting.set(self._count)
 
-    def leave(self) -> None:
-        """Count a request out."""
+    def release(self) -> None:
+        """Stop counting a request."""
         self._count -= 1
         self._metrics.waiting.set(self._count)
 
-    async def in_time(self, answer: asyncio.Future[Result]) -> Result:
-        """Wait for an answer, but not for ever."""
+    async def wait_for(self, future: asyncio.Future[Result]) -> Result:
+        """Wait for a result, at most as long as a request may take."""
         try:
-            return await asyncio.wait_for(answer, self._settings.request_seconds)
+            return await asyncio.wait_for(future, self._settings.request_seconds)
         except asyncio.TimeoutError:
             seconds = f"{self._settings.request_seconds:g} s"
             raise ServiceError(
-                503, "the answer took too long", allowed=seconds, next="Ask for less at a time."
+                503, "the request timed out", allowed=seconds, next="Request less at a time, or try again."
             ) from None
 
     def submit(self, work: Callable[[], None]) -> None:
-        """Start work that was counted in before and answers by itself."""
+        """Run a function in a thread; the caller has counted its requests and delivers the results."""
         self._pool.submit(work)
 
     def stop(self) -> None:
-        """Take no more work; what has begun goes on to its end."""
+        """Accept no more work; running work is completed."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _tell(loop: asyncio.AbstractEventLoop, done: Callable[[], None]) -> None:
-    with suppress(RuntimeError):  # the loop has ended, and nobody counts any more
-        loop.call_soon_threadsafe(done)
+def _call_in_loop(loop: asyncio.AbstractEventLoop, callback: Callable[[], None]) -> None:
+    with suppress(RuntimeError):  # the loop is closed at shutdown
+        loop.call_soon_threadsafe(callback)
 
 
-LARGEST = 32  # queries in one call: more would make the first of them wait for the last
+class QueryBatcher:
+    """Collect queries while all workers are busy; the next free worker searches them in one call.
 
-
-@dataclass(frozen=True)
-class SearchParams:
-    """How a text is searched for; only texts with the same wish go together."""
-
-    k: int | None = None
-    labels: tuple[str, ...] = ()
-    where: tuple[str, ...] = ()
-    rescore: str | None = None
-    shortlist: int | None = None
-
-
-@dataclass(frozen=True)
-class SearchResponse:
-    """Hits of a query, with the length of their codes and the words of the query, those that the engine knows apart."""
-
-    bits: int
-    hits: list[Hit]
-    words: list[str]
-    unknown_words: list[str]
-
-
-Asked = tuple[str, "asyncio.Future[SearchResponse]"]
-
-
-class Batches:
-    """Collects queries while all workers are busy; a worker that becomes free takes what has collected.
-
-    Nobody waits for a batch to fill: a query that comes alone is answered alone.
+    A query that arrives while a worker is free is searched at once: no query waits for a batch to fill.
     """
 
     def __init__(self, engine: SearchEngine, workers: Workers, settings: Settings, metrics: Metrics) -> None:
         self._engine = engine
         self._workers = workers
         self._metrics = metrics
-        self._words = KnownWords(engine)
         self._free = settings.workers
-        self._collected: defaultdict[SearchParams, deque[Asked]] = defaultdict(deque)
+        self._pending: defaultdict[SearchParams, deque[PendingQuery]] = defaultdict(deque)
 
-    async def search(self, query: str, wish: SearchParams) -> SearchResponse:
-        """The hits of one query."""
-        self._workers.enter()
-        answer: asyncio.Future[SearchResponse] = asyncio.get_running_loop().create_future()
-        answer.add_done_callback(lambda _: self._workers.leave())
-        self._collected[wish].append((query, answer))
+    async def search(self, query: str, params: SearchParams) -> SearchResponse:
+        """Return the hits of a query."""
+        self._workers.admit()
+        future: asyncio.Future[SearchResponse] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(lambda _: self._workers.release())
+        self._pending[params].append((query, future))
         self._start()
-        return await self._workers.in_time(answer)
+        return await self._workers.wait_for(future)
 
     def _start(self) -> None:
-        while self._free and self._collected:
-            wish = next(iter(self._collected))  # that which has waited longest
-            collected = self._collected.pop(wish)
-            # Rescoring looks at each query by itself: nothing is won by doing several in one call.
-            most = LARGEST if wish.rescore == "none" else 1
-            batch = [collected.popleft() for _ in range(min(most, len(collected)))]
-            if collected:
-                self._collected[wish] = collected  # behind the others
-            batch = [(query, answer) for query, answer in batch if not answer.done()]  # some gave up
+        """Start as many batches as workers are free."""
+        while self._free and self._pending:
+            params = next(iter(self._pending))  # waiting longest
+            queries = self._pending.pop(params)
+            # Reranking processes each query separately, so a batch would save nothing.
+            size = MAX_BATCH if params.rerank == "none" else 1
+            batch = [queries.popleft() for _ in range(min(size, len(queries)))]
+            if queries:
+                self._pending[params] = queries  # at the end of the queue
+            batch = [(query, future) for query, future in batch if not future.done()]  # drop those that timed out
             if batch:
                 self._free -= 1
                 loop = asyncio.get_running_loop()
-                self._workers.submit(lambda wish=wish, batch=batch, loop=loop: self._work(wish, batch, loop))  # type: ignore[misc]
+                self._workers.submit(lambda params=params, batch=batch, loop=loop: self._run(params, batch, loop))  # type: ignore[misc]
 
-    def _work(self, wish: SearchParams, batch: list[Asked], loop: asyncio.AbstractEventLoop) -> None:
-        """In a worker's thread."""
+    def _run(self, params: SearchParams, batch: list[PendingQuery], loop: asyncio.AbstractEventLoop) -> None:
+        """Search a batch in a worker thread and hand the results to the event loop."""
         self._metrics.batch.observe(len(batch))
-        found: list[SearchResponse | Exception]
+        results: list[SearchResponse | Exception]
         try:
-            found = self._found([query for query, _ in batch], wish)
+            results = self._search_many([query for query, _ in batch], params)
         except Exception as error:
-            found = [error] * len(batch)
-        loop.call_soon_threadsafe(self._answer, batch, found)
+            results = [error] * len(batch)
+        loop.call_soon_threadsafe(self._deliver, batch, results)
 
-    def _found(self, queries: list[str], wish: SearchParams) -> list[SearchResponse | Exception]:
-        answers = self._engine.search_many(
-            queries, wish.k, labels=wish.labels, where=wish.where, rescore=wish.rescore, shortlist=wish.shortlist
-        )
-        bits, words = self._engine.n_bits, self._words
+    def _search_many(self, queries: list[str], params: SearchParams) -> list[SearchResponse | Exception]:
+        results = self._engine.search_many(queries, **vars(params))
         return [
-            answer
-            if isinstance(answer, Exception)
-            else SearchResponse(bits, answer, words.known(query), words.unknown(query))
-            for query, answer in zip(queries, answers, strict=True)
+            result if isinstance(result, Exception) else make_response(self._engine, query, result)
+            for query, result in zip(queries, results, strict=True)
         ]
 
-    def _answer(self, batch: list[Asked], found: list[SearchResponse | Exception]) -> None:
+    def _deliver(self, batch: list[PendingQuery], results: list[SearchResponse | Exception]) -> None:
+        """Resolve the futures of a batch and start the next one."""
         self._free += 1
-        for (_, answer), result in zip(batch, found, strict=True):
-            if answer.done():
+        for (_, future), result in zip(batch, results, strict=True):
+            if future.done():
                 continue
             if isinstance(result, Exception):
-                answer.set_exception(result)
+                future.set_exception(result)
             else:
-                answer.set_result(result)
+                future.set_result(result)
         self._start()
+
+
+def make_response(engine: SearchEngine, query: str, hits: list[Hit]) -> SearchResponse:
+    """Return hits with the words of the query that the engine knows and those that it does not."""
+    vectorizer = engine.features
+    unknown = vectorizer.unknown_words(query)[:MAX_UNKNOWN_WORDS]
+    return SearchResponse(engine.n_bits, hits, vectorizer.known_words(query), unknown)
