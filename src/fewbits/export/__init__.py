@@ -1,4 +1,4 @@
-"""What leaves the house: the encoder, the codes, and a card that tells what they are."""
+"""Export to other tools: the encoder as ONNX, the codes as files, and a model card."""
 
 from fewbits.export.card import render_card
 from fewbits.export.codes import write_faiss, write_npy, write_parquet

@@ -1,4 +1,4 @@
-"""A card that tells what an engine is, made from facts alone."""
+"""Model card of an engine: corpus, method, measured quality, drift, limits and versions."""
 
 from __future__ import annotations
 
@@ -21,32 +21,45 @@ from fewbits.hashers.registry import find_method
 from fewbits.metrics import precision_at_k, random_floor
 from fewbits.search import EncodedDocuments, SearchEngine
 
-LABELS_SHOWN = 20
-PACKAGES = ("fewbits", "numpy", "scipy", "scikit-learn", "faiss-cpu")  # what encodes and searches
+MAX_LABELS = 20  # listed by name
+PACKAGES = ("fewbits", "numpy", "scipy", "scikit-learn", "faiss-cpu")
+K = 10  # precision at K
+MIN_QUERIES = 100
+MAX_QUERIES = 1000
 
 USE = """\
-Finding documents like a text or like another document, near-duplicates, and topics, among documents of the same kind
-and language as those it learnt from. New documents can be added at any time; they are encoded by what was learnt."""
+Search, "more like this", detection of near-duplicates and exploration of topics, for documents of the same kind and
+language as the training documents. Documents can be added at any time; the existing encoder encodes them."""
 
 LIMITS = """\
-- A code keeps what a document is about, not what it says: a claim and its denial have nearly the same code.
-- Words outside the vocabulary are not seen. A document without a known word is kept but never found.
-- Few differing bits mean alike in the eyes of this model. Whatever is one-sided in the documents it learnt from is
-  one-sided in its codes.
-- It is a help in finding, and no ground for a decision about a person.
-- Codes hide nothing: from a code, the words it stands for can be guessed, and the folder holds the texts themselves."""
+- A code represents the topic of a document, not its statements: a claim and its negation have nearly the same code.
+- Words outside the vocabulary are ignored. A document without a word of the vocabulary is stored but never found.
+- A small distance means similar according to this model. Codes reproduce the biases of the training documents.
+- The engine supports search; it must not be the basis of decisions about people.
+- Codes do not protect content: the words of a document can be guessed from its code, and the engine's folder contains
+  the texts."""
 
 EMBEDDING_LIMITS = """\
-- Codes are no better than the embeddings they were made from, and share whatever is one-sided in them.
-- Queries need an embedding from the same source as the documents'.
-- It is a help in finding, and no ground for a decision about a person."""
+- Codes are at most as good as the embeddings they were computed from, and reproduce their biases.
+- Queries need embeddings from the same source as the documents' embeddings.
+- The engine supports search; it must not be the basis of decisions about people."""
+
+
+@dataclass(frozen=True)
+class Quality:
+    """Precision of the codes for documents added after training."""
+
+    queries: int
+    database: int
+    precision: float
+    chance_level: float  # expected precision of a random ranking
 
 
 def render_card(engine: SearchEngine, name: str) -> str:
-    """The card of an engine as Markdown."""
+    """Return the model card of an engine as Markdown."""
     facts = engine.info()
     sections = [
-        f"# Model card: {_safe(name)}\n\n{_summary(facts)}",
+        f"# Model card: {_escape(name)}\n\n{_summary(facts)}",
         f"## Corpus\n\n{_corpus(facts, engine.coded().labels)}",
         f"## Method\n\n{_method(engine, facts)}",
         f"## Quality\n\n{_quality(measure_quality(engine))}",
@@ -61,38 +74,38 @@ def render_card(engine: SearchEngine, name: str) -> str:
 def _summary(facts: dict[str, Any]) -> str:
     kind = "text" if facts["features"] == "text" else "embedding"
     return (
-        f"A search engine of fewbits: a code of {facts['bits']} bits"
-        f" ({facts['bytes_per_document']} bytes) for every {kind}, so that similar ones differ in few bits."
+        f"A fewbits search engine: each {kind} is represented by a code of {facts['bits']} bits"
+        f" ({facts['bytes_per_document']} bytes), and similar {kind}s have codes that differ in few bits."
     )
 
 
 def _corpus(facts: dict[str, Any], labels: Iterable[tuple[str, ...]]) -> str:
-    counts = Counter(label for some in labels for label in set(some))
+    counts = Counter(label for document_labels in labels for label in set(document_labels))
     rows = [
-        ("documents now", f"{facts['documents']:,}"),
-        ("documents learnt from", f"{facts['documents_learnt_from']:,}"),
-        ("documents without a known word", f"{facts['documents_without_known_words']:,}"),
+        ("documents", f"{facts['documents']:,}"),
+        ("training documents", f"{facts['documents_learnt_from']:,}"),
+        ("documents without a word of the vocabulary", f"{facts['documents_without_known_words']:,}"),
         ("labels", f"{len(counts):,}"),
-        ("codes learnt", facts["created"]),
+        ("trained", facts["created"]),
     ]
     table = _table(("fact", "value"), rows)
     if not counts:
         return table
-    shown = [(label, f"{count:,}") for label, count in counts.most_common(LABELS_SHOWN)]
-    if len(counts) > LABELS_SHOWN:
-        shown.append((f"and {len(counts) - LABELS_SHOWN:,} more", ""))
-    return f"{table}\n\n{_table(('label', 'documents now'), shown)}"
+    shown = [(label, f"{count:,}") for label, count in counts.most_common(MAX_LABELS)]
+    if len(counts) > MAX_LABELS:
+        shown.append((f"and {len(counts) - MAX_LABELS:,} more", ""))
+    return f"{table}\n\n{_table(('label', 'documents'), shown)}"
 
 
 def _method(engine: SearchEngine, facts: dict[str, Any]) -> str:
     method = find_method(facts["method"])
     kind = "words in the vocabulary" if facts["features"] == "text" else "dimensions of an embedding"
-    told = {"unsupervised": "no labels", "semi-supervised": "the labels of a sample", "supervised": "all labels"}
+    labels_used = {"unsupervised": "none", "semi-supervised": "those of a sample", "supervised": "all"}
     rows = [
         ("method", method.name),
         ("estimator", type(engine.hasher).__name__),
         ("source", method.reference),
-        ("sees", told[method.setting]),
+        ("labels used", labels_used[method.setting]),
         (kind, f"{facts['n_features']:,}"),
         ("bits", facts["bits"]),
     ]
@@ -102,7 +115,7 @@ def _method(engine: SearchEngine, facts: dict[str, Any]) -> str:
         if name not in EXECUTION_PARAMETERS
     ]
     return (
-        f"{_table(('fact', 'value'), rows)}\n\nNone leaves a parameter to the method.\n\n"
+        f"{_table(('fact', 'value'), rows)}\n\nThe method chooses the value of a parameter that is None.\n\n"
         f"{_table(('parameter', 'value'), parameters)}"
     )
 
@@ -110,15 +123,16 @@ def _method(engine: SearchEngine, facts: dict[str, Any]) -> str:
 def _quality(measured: Quality | None) -> str:
     if measured is None:
         return (
-            "Not measured: the documents that codes were learnt from cannot judge them, and fewer than"
-            f" {FEWEST} other documents with a label are here. To measure, run `fewbits bench own FILE --label FIELD`"
-            " on the corpus, which learns anew without a fifth of it; or add labelled documents and make it again."
+            "Not measured: training documents cannot be used as queries, and the engine has fewer than"
+            f" {MIN_QUERIES} other labelled documents. To measure the quality on this corpus, run"
+            " `fewbits bench own FILE --label FIELD`, which trains without a fifth of the documents and searches for"
+            " them; or add labelled documents and write the card again."
         )
     return (
-        f"Precision at {DEPTH} by codes alone: {measured.precision:.3f} (a random ranking: {measured.floor:.3f}).\n\n"
-        f"So large a share of the {DEPTH} nearest among {measured.database:,} labelled documents that were learnt from"
-        f" has a label of the query's; the queries are {measured.queries:,} labelled documents that were added later"
-        " and are no copies. Documents at the same distance count by expectation."
+        f"Precision at {K} by codes alone: {measured.precision:.3f} (chance level: {measured.chance_level:.3f}).\n\n"
+        f"This is the mean fraction of the {K} nearest documents that share a label with the query. The queries are"
+        f" {measured.queries:,} labelled documents added after training, without copies of earlier documents. The"
+        f" database is the {measured.database:,} labelled training documents. Ties are averaged."
     )
 
 
@@ -129,74 +143,58 @@ def _drift(drift: dict[str, Any]) -> str:
 
 def _versions(facts: dict[str, Any]) -> str:
     rows = [
-        ("fewbits that learnt the codes", facts["fewbits"]),
-        ("Python that wrote this card", platform.python_version()),
-        *((f"{package} that wrote this card", version(package)) for package in PACKAGES),
+        ("fewbits (training)", facts["fewbits"]),
+        ("Python (this card)", platform.python_version()),
+        *((f"{package} (this card)", version(package)) for package in PACKAGES),
     ]
-    return _table(("what", "version"), rows)
+    return _table(("package", "version"), rows)
 
 
 def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
-    return "\n".join(f"| {' | '.join(_safe(cell) for cell in line)} |" for line in lines)
+    return "\n".join(f"| {' | '.join(_escape(cell) for cell in line)} |" for line in lines)
 
 
-def _safe(value: object) -> str:
-    """A value on one line that neither ends a table's cell nor is read as HTML."""
-    flat = " ".join(str(value).split())
-    return html.escape(flat, quote=False).replace("\\", "\\\\").replace("|", "\\|").replace("`", "\\`")
-
-
-DEPTH = 10  # what a person looks at
-FEWEST = 100  # queries that can say something
-MOST = 1000  # queries
-
-
-@dataclass(frozen=True)
-class Quality:
-    """Whether the nearest documents of those added later share a label with them."""
-
-    queries: int
-    database: int
-    precision: float
-    floor: float  # of a random ranking
+def _escape(value: object) -> str:
+    """Return a value on one line, escaped for a table cell in Markdown."""
+    line = " ".join(str(value).split())
+    return html.escape(line, quote=False).replace("\\", "\\\\").replace("|", "\\|").replace("`", "\\`")
 
 
 def measure_quality(engine: SearchEngine) -> Quality | None:
-    """Precision of labelled documents that were added after learning; None where they are too few to tell.
+    """Measure the precision of labelled documents added after training; None if there are too few.
 
-    The documents that were learnt from are searched, by codes alone. A copy of one of them is no query: that it is
-    found says nothing.
+    The database is the training documents. Copies of earlier documents are not used as queries, as finding them would
+    say nothing about new documents.
     """
     documents = engine.coded()
     has_label = np.array([bool(labels) for labels in documents.labels], dtype=bool)
     database = np.flatnonzero(has_label & ~documents.is_unseen)
     queries = np.flatnonzero(has_label & documents.is_unseen)
-    if len(queries) < FEWEST or len(database) < DEPTH:
+    if len(queries) < MIN_QUERIES or len(database) < K:
         return None
     copies = _copies(engine, documents)
-    queries = np.array([row for row in queries if documents.ids[row] not in copies][:MOST], dtype=np.int64)
-    if len(queries) < FEWEST:
+    queries = np.array([row for row in queries if documents.ids[row] not in copies][:MAX_QUERIES], dtype=np.int64)
+    if len(queries) < MIN_QUERIES:
         return None
     bits = unpack(documents.codes, documents.n_bits)
     labels, _ = label_table(documents.labels)
-    sides = bits[queries], labels[queries], bits[database], labels[database]
     return Quality(
         queries=len(queries),
         database=len(database),
-        precision=precision_at_k(*sides, k=DEPTH),
-        floor=random_floor(labels[queries], labels[database]),
+        precision=precision_at_k(bits[queries], labels[queries], bits[database], labels[database], k=K),
+        chance_level=random_floor(labels[queries], labels[database]),
     )
 
 
 def _copies(engine: SearchEngine, documents: EncodedDocuments) -> set[DocumentId]:
-    """Documents added later whose text stood before them."""
+    """Return the ids of documents added after training whose text occurs earlier."""
     unseen = {id for id, is_unseen in zip(documents.ids, documents.is_unseen.tolist(), strict=True) if is_unseen}
-    seen: set[bytes] = set()
+    earlier: set[bytes] = set()
     copies: set[DocumentId] = set()
     for document in engine.documents():
         digest = sha256(document.text.encode("utf-8", "surrogatepass")).digest()
-        if document.id in unseen and digest in seen:
+        if document.id in unseen and digest in earlier:
             copies.add(document.id)
-        seen.add(digest)
+        earlier.add(digest)
     return copies

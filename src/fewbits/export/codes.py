@@ -1,7 +1,8 @@
-"""Codes of an engine in files that other tools read.
+"""Export of codes to files that other tools read.
 
-Bits stand in bytes as :mod:`fewbits.codes` says: bit 0 is the highest bit of byte 0, and zeros fill the last byte. npy
-and faiss know rows only; the ids of the rows are in a file beside, one JSON value a line, so that 7 and "7" stay apart.
+The bit order is that of :mod:`fewbits.codes`: bit 0 is the highest bit of byte 0, and the last byte is padded with
+zeros. npy and faiss files only have row numbers, so the ids of the rows are written to a second file, one JSON value
+per line: JSON distinguishes 7 from "7".
 """
 
 from __future__ import annotations
@@ -20,42 +21,42 @@ from fewbits.search import EncodedDocuments
 from fewbits.storage import atomic_write
 
 
-def ids_beside(path: Path) -> Path:
-    """Where the ids of the rows of a file are.
+def ids_path(path: Path) -> Path:
+    """Return the path of the ids that belong to a file of codes.
 
-    >>> ids_beside(Path("codes.npy")).name
+    >>> ids_path(Path("codes.npy")).name
     'codes.npy.ids.jsonl'
     """
     return path.with_name(f"{path.name}.ids.jsonl")
 
 
 def write_npy(documents: EncodedDocuments, path: Path) -> None:
-    """Write packed codes as a numpy table of bytes, (documents, bytes), and the ids beside."""
-    _write_ids(ids_beside(path), documents.ids)
+    """Write packed codes as a NumPy array of bytes, (documents, bytes), and the ids."""
+    _write_ids(ids_path(path), documents.ids)
     with atomic_write(path) as stream:
         np.save(stream, documents.codes, allow_pickle=False)
 
 
 def write_faiss(documents: EncodedDocuments, path: Path) -> None:
-    """Write a faiss binary index (exact, flat) whose numbers are the lines of the ids beside."""
+    """Write a faiss binary index (exact, flat), whose ids are row numbers, and the ids of the rows."""
     index = faiss.IndexBinaryFlat(8 * n_bytes(documents.n_bits))
     index.add(to_faiss(documents.codes, documents.n_bits))
-    _write_ids(ids_beside(path), documents.ids)
+    _write_ids(ids_path(path), documents.ids)
     with atomic_write(path) as stream:
         stream.write(faiss.serialize_index_binary(index).tobytes())
 
 
 def write_parquet(documents: EncodedDocuments, path: Path) -> None:
-    """Write a table of id, code (binary of a fixed length) and labels; its metadata tell the number of bits."""
+    """Write a Parquet table of id, code (fixed-length binary) and labels; the metadata has the number of bits."""
     try:
         import pyarrow
         from pyarrow import parquet
     except ImportError as error:
         raise MissingExtraError("writing Parquet", extra="parquet") from error
-    kind = pyarrow.int64() if documents.ids and isinstance(documents.ids[0], int) else pyarrow.string()
+    id_type = pyarrow.int64() if documents.ids and isinstance(documents.ids[0], int) else pyarrow.string()
     schema = pyarrow.schema(
         [
-            ("id", kind),
+            ("id", id_type),
             ("code", pyarrow.binary(n_bytes(documents.n_bits))),
             ("labels", pyarrow.list_(pyarrow.string())),
         ],

@@ -1,8 +1,8 @@
-"""An encoder as an ONNX model: rows of features in, bits out.
+"""Export of an encoder as an ONNX model, from rows of features to bits.
 
-The input ``rows`` is dense (float32, documents x features), because every runtime multiplies dense tables. A document's
-row is what ``engine.features.transform([text]).toarray()`` gives: tf-idf of length 1. The outputs are ``bits`` (uint8)
-and ``margins`` (float32), how far each bit is from flipping.
+The input ``rows`` is dense (float32, documents x features), because few runtimes accept sparse inputs. The row of a document
+is ``engine.features.transform([text]).toarray()``: tf-idf of length 1. The outputs are ``bits`` (uint8) and ``margins``
+(float32), the distance of each bit from flipping.
 """
 
 from __future__ import annotations
@@ -24,46 +24,46 @@ from fewbits.hashers.registry import METHODS
 from fewbits.search import SearchEngine
 from fewbits.storage import atomic_write
 
-OPSET, IR_VERSION = 17, 8  # old enough for runtimes of 2022
-CHECKED = 2000  # documents whose bits are compared before a model is written
-BLOCK = 256  # rows that are dense at one time
-ROUNDING = 1e-5  # of the largest margin: so much may two ways to add up the same numbers differ
+OPSET, IR_VERSION = 17, 8  # supported by runtimes since 2022
+CHECKED_DOCUMENTS = 2000  # whose bits are compared before a model is written
+BLOCK_ROWS = 256  # converted to dense at a time
+ROUNDING = 1e-5  # relative to the largest margin: summation order can change a margin by this much
 
 
 @dataclass(frozen=True)
 class Parity:
-    """Bits of a model beside those of the hasher it was made from."""
+    """Comparison of the bits of an ONNX model with those of its hasher."""
 
     documents: int
     bits: int
     differing: int
-    largest_margin: float  # of the bits that differ: how far the surest of them is from flipping
-    rounding: float  # up to which a margin may have either side
+    largest_margin: float  # among differing bits
+    rounding: float  # margins up to this may have either sign
 
     def __str__(self) -> str:
-        said = f"{self.differing:,} of {self.bits:,} bits of {self.documents:,} documents differ"
+        summary = f"{self.differing:,} of {self.bits:,} bits of {self.documents:,} documents differ"
         if self.differing:
-            said += f", none further than {self.largest_margin:.1e} from its plane"
-        return said
+            summary += f", all with margins of at most {self.largest_margin:.1e}"
+        return summary
 
 
 def write_encoder(engine: SearchEngine, path: Path) -> Parity:
-    """Write an engine's encoder as ONNX, once a runtime gives the same bits for documents of the engine."""
+    """Write an engine's encoder as ONNX after checking that it gives the same bits for documents of the engine."""
     model = make_encoder(engine.hasher)
-    parity = check_encoder(model, engine.hasher, _own_rows(engine))
+    parity = check_encoder(model, engine.hasher, _rows_to_check(engine))
     with atomic_write(path) as stream:
         stream.write(model)
     return parity
 
 
 def make_encoder(hasher: Hasher) -> bytes:
-    """The encoder of a hasher as an ONNX model."""
+    """Return the encoder of a hasher as a serialised ONNX model."""
     layers = hasher.layers()
     if layers is None:
         raise ParameterError(
-            f"{type(hasher).__name__} has no form in ONNX: it is no network of layers",
+            f"{type(hasher).__name__} cannot be exported to ONNX: its encoder is not a network of layers",
             allowed=", ".join(name for name, method in METHODS.items() if _has_layers(method.hasher)),
-            hint="Learn with one of these methods, or export the codes.",
+            hint="Use one of these methods, or export the codes.",
         )
     helper, numpy_helper, types = _onnx()
     nodes, weights, last = [], [], "rows"
@@ -100,18 +100,18 @@ def make_encoder(hasher: Hasher) -> bytes:
 
 
 def check_encoder(model: bytes, hasher: Hasher, rows: Any) -> Parity:
-    """Run a model on rows; its bits are the hasher's but where rounding decides, else it is an error."""
+    """Compare a model with its hasher on rows; raise DataError if bits differ beyond rounding errors."""
     session = _session(model)
-    wrong: list[NDArray[np.float32]] = [np.zeros(0, dtype=np.float32)]
+    differing_margins: list[NDArray[np.float32]] = [np.zeros(0, dtype=np.float32)]
     scale = 1.0
-    for start in range(0, rows.shape[0], BLOCK):
-        block = rows[start : start + BLOCK]
+    for start in range(0, rows.shape[0], BLOCK_ROWS):
+        block = rows[start : start + BLOCK_ROWS]
         dense = np.asarray(block.toarray() if sparse.issparse(block) else block, dtype=np.float32)
         [bits] = session.run(["bits"], {"rows": dense})
         margins = np.abs(hasher.margins(block))
         scale = max(scale, float(margins.max()))
-        wrong.append(margins[bits != hasher.transform(block)])
-    differing = np.concatenate(wrong)
+        differing_margins.append(margins[bits != hasher.transform(block)])
+    differing = np.concatenate(differing_margins)
     parity = Parity(
         documents=rows.shape[0],
         bits=rows.shape[0] * hasher.n_bits,
@@ -120,7 +120,7 @@ def check_encoder(model: bytes, hasher: Hasher, rows: Any) -> Parity:
         rounding=ROUNDING * scale,
     )
     if parity.largest_margin > parity.rounding:
-        raise DataError("the ONNX model gives other bits than the hasher", got=parity)
+        raise DataError("the ONNX model and the hasher give different bits", got=parity)
     return parity
 
 
@@ -128,13 +128,13 @@ def _has_layers(hasher: type[Hasher]) -> bool:
     return hasher.layers is not Hasher.layers
 
 
-def _own_rows(engine: SearchEngine) -> Any:
-    """Rows of documents of the engine; embeddings are not kept, so random ones stand for them."""
+def _rows_to_check(engine: SearchEngine) -> Any:
+    """Return rows of the engine's documents; random ones for embeddings, which the engine does not store."""
     if isinstance(engine.features, TextVectorizer):
         texts = (document.text for document in engine.documents())
-        return engine.features.transform(list(islice(texts, CHECKED)))
+        return engine.features.transform(list(islice(texts, CHECKED_DOCUMENTS)))
     generator = np.random.default_rng(0)
-    return normalize(generator.standard_normal((CHECKED, engine.features.n_features))).astype(np.float32)
+    return normalize(generator.standard_normal((CHECKED_DOCUMENTS, engine.features.n_features))).astype(np.float32)
 
 
 def _onnx() -> tuple[Any, Any, Any]:
