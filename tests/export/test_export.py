@@ -1,4 +1,4 @@
-"""The encoder and the codes, read back by the tools they are written for."""
+"""Exported encoders and codes, read back by the tools they are written for."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUICK = {"epochs": 2, "n_neighbours": 0}
 
 @pytest.fixture(scope="module")
 def rows() -> Any:
-    """Rows of about 30 of 600 words, most of them of one of twelve topics: bits find something to tell apart."""
+    """Return rows of about 30 of 600 words, mostly of one of twelve topics, so that there is structure to learn."""
     generator = np.random.default_rng(0)
     topics = np.arange(ROWS)[:, None] % 12 == np.arange(600) // 50
     chosen = generator.random((ROWS, 600)) < np.where(topics, 0.4, 0.02)
@@ -46,9 +46,7 @@ def rows() -> Any:
     ],
     ids=lambda value: value if isinstance(value, str) else "-".join(map(str, value.get("hidden", ()))),
 )
-def test_a_runtime_gives_the_bits_of_the_hasher_for_thousands_of_rows(
-    rows: Any, method: str, parameters: dict[str, Any]
-) -> None:
+def test_onnx_model_gives_the_bits_of_the_hasher(rows: Any, method: str, parameters: dict[str, Any]) -> None:
     hasher = make_hasher(method, 24, 0, **parameters).fit(rows[:800])
     session = onnxruntime.InferenceSession(make_encoder(hasher), providers=["CPUExecutionProvider"])
     bits, margins = session.run(["bits", "margins"], {"rows": rows.toarray()})
@@ -57,15 +55,13 @@ def test_a_runtime_gives_the_bits_of_the_hasher_for_thousands_of_rows(
     by_rounding = np.abs(hasher.margins(rows)) < 1e-5
     print(f"{method}: {differing.sum()} of {bits.size} bits differ, {by_rounding.sum()} are within rounding of 0")
     assert bits.dtype == np.uint8
-    assert np.median(bits.std(axis=0)) > 0.1  # not all alike, which would agree with anything
+    assert np.median(bits.std(axis=0)) > 0.1  # constant bits would agree with anything
     assert not (differing & ~by_rounding).any()
     assert np.allclose(margins, hasher.margins(rows), atol=1e-4)
     assert check_encoder(make_encoder(hasher), hasher, rows).differing == differing.sum()
 
 
-def test_the_taught_encoder_of_an_engine_is_written_and_checked_by_its_own_documents(
-    documents: list[Document], tmp_path: Path
-) -> None:
+def test_encoder_of_a_text_engine_is_checked_on_its_documents(documents: list[Document], tmp_path: Path) -> None:
     engine = SearchEngine.from_documents(documents, n_bits=20)
     parity = write_encoder(engine, tmp_path / "encoder.onnx")
     assert (parity.documents, parity.bits) == (60, 1200)
@@ -76,7 +72,7 @@ def test_the_taught_encoder_of_an_engine_is_written_and_checked_by_its_own_docum
     assert np.array_equal(bits, unpack(engine.encode(texts), 20))
 
 
-def test_the_encoder_of_embeddings_is_checked_by_random_ones(tmp_path: Path) -> None:
+def test_encoder_of_an_embedding_engine_is_checked_on_random_rows(tmp_path: Path) -> None:
     embeddings = np.random.default_rng(0).normal(size=(50, 12))
     engine = SearchEngine.from_embeddings(embeddings, n_bits=16)
     assert write_encoder(engine, tmp_path / "encoder.onnx").documents == 2000
@@ -85,23 +81,23 @@ def test_the_encoder_of_embeddings_is_checked_by_random_ones(tmp_path: Path) -> 
     assert np.array_equal(bits, unpack(engine.encode(embeddings), 16))
 
 
-def test_a_model_with_other_bits_than_the_hasher_is_refused(rows: Any) -> None:
+def test_model_that_differs_from_the_hasher_is_rejected(rows: Any) -> None:
     one, other = (make_hasher("lsh", 24, seed).fit(rows[:100]) for seed in (0, 1))
-    with pytest.raises(DataError, match="gives other bits than the hasher"):
+    with pytest.raises(DataError, match="and the hasher give different bits"):
         check_encoder(make_encoder(one), other, rows[:100])
 
 
 @pytest.mark.parametrize("method", ["sph", "agh"])
-def test_a_method_without_layers_says_which_have_them(rows: Any, method: str) -> None:
+def test_method_without_layers_raises_an_error_that_lists_those_with_layers(rows: Any, method: str) -> None:
     hasher = make_hasher(method, 8, 0).fit(rows[:400])
-    with pytest.raises(ParameterError, match=r"no form in ONNX.*allowed: lsh, s-rbm, sth, itq") as caught:
+    with pytest.raises(ParameterError, match=r"cannot be exported to ONNX.*allowed: lsh, s-rbm, sth, itq") as caught:
         make_encoder(hasher)
     assert method not in str(caught.value).split("allowed: ")[1].split(", ")
 
 
 @pytest.fixture
 def changed(engine: SearchEngine) -> SearchEngine:
-    """An engine whose codes do not lie as they were learnt: one gone, one new, one without a known word."""
+    """Return an engine with one document removed, one added, and one without a word of the vocabulary."""
     engine.remove(["cooking-0"])
     engine.add([Document('new, "quoted"\nétoile', "boat and harbour", ("sailing",)), Document("mute", "xyzzy")])
     return engine
@@ -111,7 +107,7 @@ def read_ids(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.with_name(path.name + ".ids.jsonl").read_text().splitlines()]
 
 
-def test_codes_in_numpy_are_those_of_the_ids_beside_them(changed: SearchEngine, tmp_path: Path) -> None:
+def test_npy_file_has_the_codes_in_the_order_of_the_ids(changed: SearchEngine, tmp_path: Path) -> None:
     write_npy(changed.coded(), tmp_path / "codes.npy")
     codes = np.load(tmp_path / "codes.npy", allow_pickle=False)
     ids = read_ids(tmp_path / "codes.npy")
@@ -120,7 +116,7 @@ def test_codes_in_numpy_are_those_of_the_ids_beside_them(changed: SearchEngine, 
     assert np.array_equal(codes, changed.codes(ids))
 
 
-def test_a_faiss_index_finds_what_the_engine_finds(changed: SearchEngine, tmp_path: Path) -> None:
+def test_faiss_index_returns_the_distances_of_the_engine(changed: SearchEngine, tmp_path: Path) -> None:
     write_faiss(changed.coded(), tmp_path / "codes.faiss")
     index = faiss.read_index_binary(str(tmp_path / "codes.faiss"))
     ids = read_ids(tmp_path / "codes.faiss")
@@ -133,7 +129,7 @@ def test_a_faiss_index_finds_what_the_engine_finds(changed: SearchEngine, tmp_pa
     assert {ids[row]: distance for row, distance in zip(found[0], distances[0], strict=True)} == expected
 
 
-def test_a_parquet_table_holds_ids_codes_and_labels(changed: SearchEngine, tmp_path: Path) -> None:
+def test_parquet_table_has_ids_codes_and_labels(changed: SearchEngine, tmp_path: Path) -> None:
     write_parquet(changed.coded(), tmp_path / "codes.parquet")
     table = parquet.read_table(tmp_path / "codes.parquet")
     assert table.schema.metadata[b"n_bits"] == b"20"
@@ -142,7 +138,7 @@ def test_a_parquet_table_holds_ids_codes_and_labels(changed: SearchEngine, tmp_p
     assert [tuple(some) for some in table["labels"].to_pylist()] == [changed.document(id).labels for id in ids]
 
 
-def test_whole_numbers_as_ids_stay_numbers(tmp_path: Path) -> None:
+def test_integer_ids_stay_integers(tmp_path: Path) -> None:
     engine = SearchEngine.from_texts(["red apples", "green pears", "red plums"], ids=[7, 5, 9], n_bits=8, method="lsh")
     write_npy(engine.coded(), tmp_path / "codes.npy")
     write_parquet(engine.coded(), tmp_path / "codes.parquet")
@@ -150,7 +146,7 @@ def test_whole_numbers_as_ids_stay_numbers(tmp_path: Path) -> None:
     assert parquet.read_table(tmp_path / "codes.parquet")["id"].to_pylist() == [7, 5, 9]
 
 
-def test_an_engine_without_documents_exports_empty_files(engine: SearchEngine, tmp_path: Path) -> None:
+def test_empty_engine_exports_empty_files(engine: SearchEngine, tmp_path: Path) -> None:
     engine.remove([document.id for document in list(engine.documents())])
     write_npy(engine.coded(), tmp_path / "codes.npy")
     write_faiss(engine.coded(), tmp_path / "codes.faiss")

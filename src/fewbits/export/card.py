@@ -84,7 +84,7 @@ def _corpus(facts: dict[str, Any], labels: Iterable[tuple[str, ...]]) -> str:
     rows = [
         ("documents", f"{facts['documents']:,}"),
         ("training documents", f"{facts['documents_learnt_from']:,}"),
-        ("documents without a word of the vocabulary", f"{facts['documents_without_known_words']:,}"),
+        ("documents without a code", f"{facts['documents_without_known_words']:,}"),
         ("labels", f"{len(counts):,}"),
         ("trained", facts["created"]),
     ]
@@ -132,7 +132,7 @@ def _quality(measured: Quality | None) -> str:
         f"Precision at {K} by codes alone: {measured.precision:.3f} (chance level: {measured.chance_level:.3f}).\n\n"
         f"This is the mean fraction of the {K} nearest documents that share a label with the query. The queries are"
         f" {measured.queries:,} labelled documents added after training, without copies of earlier documents. The"
-        f" database is the {measured.database:,} labelled training documents. Ties are averaged."
+        f" database is the {measured.database:,} labelled training documents. Ties count with their expected value."
     )
 
 

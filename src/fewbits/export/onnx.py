@@ -1,8 +1,8 @@
 """Export of an encoder as an ONNX model, from rows of features to bits.
 
-The input ``rows`` is dense (float32, documents x features), because few runtimes accept sparse inputs. The row of a document
-is ``engine.features.transform([text]).toarray()``: tf-idf of length 1. The outputs are ``bits`` (uint8) and ``margins``
-(float32), the distance of each bit from flipping.
+The input ``rows`` is dense (float32, documents x features), because few runtimes accept sparse inputs. The row of a
+document is ``engine.features.transform([text]).toarray()``: tf-idf of length 1. The outputs are ``bits`` (uint8) and
+``margins`` (float32), the distance of each bit from flipping.
 """
 
 from __future__ import annotations

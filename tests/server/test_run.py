@@ -1,4 +1,4 @@
-"""The service as a process with real connections: slow and idle clients, and its end."""
+"""The service with real connections: slow and idle clients, malformed requests, shutdown."""
 
 from __future__ import annotations
 
@@ -17,24 +17,25 @@ from pathlib import Path
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
-from fewbits import Document, SearchEngine
+from fewbits import Document, SearchEngine, cli
 from fewbits.server.app import create_app
-from fewbits.server.run import raise_file_limit, listen, make_server
+from fewbits.server.run import listen, make_server, raise_file_limit
 from fewbits.server.schemas import Settings
 from helpers.corpora import tiny_documents
 
-ENORMOUS = 30_000_000  # bytes: more than a system keeps on the way
-IMPATIENT = Settings(head_seconds=2, body_seconds=1, body_bytes=50_000)
+LARGE_TEXT = 30_000_000  # bytes: more than the socket buffers hold
+SHORT_TIMEOUTS = Settings(head_seconds=2, body_seconds=1, body_bytes=50_000)
 
 
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    """A server in a thread, which waits for nobody long."""
+    """Run a server with short timeouts in a thread and yield its port."""
     raise_file_limit()
-    huge = Document("huge", "enormous " + "x" * ENORMOUS)
+    huge = Document("huge", "enormous " + "x" * LARGE_TEXT)
     engine = SearchEngine.from_documents([*tiny_documents(), huge], n_bits=20, method="itq")
-    server = make_server(create_app(engine, IMPATIENT, use_umap=False), IMPATIENT)
+    server = make_server(create_app(engine, SHORT_TIMEOUTS, use_umap=False), SHORT_TIMEOUTS)
     listener = listen("127.0.0.1", 0)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
@@ -48,8 +49,8 @@ def connect(port: int) -> socket.socket:
     return socket.create_connection(("127.0.0.1", port), timeout=15)
 
 
-def everything(connection: socket.socket) -> bytes:
-    """What arrives until the other side closes."""
+def read_all(connection: socket.socket) -> bytes:
+    """Return the bytes received until the server closes the connection."""
     parts = []
     while part := connection.recv(65_536):
         parts.append(part)
@@ -61,46 +62,46 @@ def search(port: int) -> int:
     return len(answer.json()["hits"])
 
 
-def test_a_thousand_idle_connections_are_survived_and_closed(port: int) -> None:
+def test_idle_connections_are_closed_and_do_not_block_requests(port: int) -> None:
     idle = [connect(port) for _ in range(1000)]
     try:
         assert search(port) == 3
-        assert all(everything(connection) == b"" for connection in idle)  # closed by the server
+        assert all(read_all(connection) == b"" for connection in idle)  # closed by the server
     finally:
         for connection in idle:
             connection.close()
     assert search(port) == 3
 
 
-def test_a_client_that_sends_its_head_slowly_is_closed(port: int) -> None:
+def test_connection_with_a_slow_head_is_closed(port: int) -> None:
     with connect(port) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\nx-slow: ")
         start = time.monotonic()
-        assert everything(connection) == b""
+        assert read_all(connection) == b""
         assert time.monotonic() - start < 10
 
 
-def test_a_client_that_sends_its_body_slowly_is_told_so_and_closed(port: int) -> None:
+def test_request_with_a_slow_body_gets_408_and_is_closed(port: int) -> None:
     with connect(port) as connection:
         connection.sendall(
             b"POST /v1/search HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 400\r\n\r\n{"
         )
-        answer = everything(connection)
+        answer = read_all(connection)
     assert answer.startswith(b"HTTP/1.1 408")
     assert b"the body did not arrive in time" in answer
 
 
-def test_an_endless_chunked_body_is_refused_and_the_connection_closed(port: int) -> None:
+def test_unlimited_chunked_body_gets_413_and_is_closed(port: int) -> None:
     with connect(port) as connection:
         connection.sendall(b"POST /v1/search HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
         chunk = b"2710\r\n" + b" " * 10_000 + b"\r\n"
         for _ in range(6):
             connection.sendall(chunk)
-        answer = everything(connection)
+        answer = read_all(connection)
     assert answer.startswith(b"HTTP/1.1 413")
 
 
-def test_a_client_that_does_not_read_its_answer_is_closed(port: int) -> None:
+def test_connection_whose_client_stops_reading_is_closed(port: int) -> None:
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         connection.settimeout(15)
@@ -111,12 +112,12 @@ def test_a_client_that_does_not_read_its_answer_is_closed(port: int) -> None:
             % len(body)
             + body
         )
-        time.sleep(IMPATIENT.head_seconds * 2 + 1)
+        time.sleep(SHORT_TIMEOUTS.head_seconds * 2 + 1)
         received = 0
         with suppress(ConnectionResetError):
             while part := connection.recv(1 << 20):
                 received += len(part)
-    assert 0 < received < ENORMOUS
+    assert 0 < received < LARGE_TEXT
     assert search(port) == 3
 
 
@@ -129,26 +130,26 @@ def test_a_client_that_does_not_read_its_answer_is_closed(port: int) -> None:
         b"GET /\xff\xfe HTTP/1.1\r\n\r\n",
     ],
 )
-def test_what_is_no_http_is_refused(port: int, garbage: bytes) -> None:
+def test_malformed_http_is_rejected(port: int, garbage: bytes) -> None:
     with connect(port) as connection:
         connection.sendall(garbage)
-        assert re.match(rb"(HTTP/1.1 4\d\d .*)?$", everything(connection), re.DOTALL)
+        assert re.match(rb"(HTTP/1.1 4\d\d .*)?$", read_all(connection), re.DOTALL)
     assert search(port) == 3
 
 
-def test_paths_that_climb_out_reach_no_file(port: int) -> None:
+def test_path_traversal_reaches_no_file(port: int) -> None:
     for path in (
         "/static/../../errors.py",
         "/static/%2e%2e/%2e%2e/errors.py",
         "/static/..%5c..%5cerrors.py",
         "//etc/passwd",
     ):
-        with connect(port) as connection:  # a client that leaves the path as it is
+        with connect(port) as connection:  # httpx would normalise the path
             connection.sendall(f"GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
-            assert everything(connection).startswith(b"HTTP/1.1 404")
+            assert read_all(connection).startswith(b"HTTP/1.1 404")
 
 
-def test_a_stop_waits_for_requests_that_have_begun_and_logs_are_json(engine: SearchEngine, tmp_path: Path) -> None:
+def test_sigterm_completes_running_requests_and_logs_are_json(engine: SearchEngine, tmp_path: Path) -> None:
     engine.save(tmp_path / "engine")
     token = "never-in-a-log-1"
     process = subprocess.Popen(
@@ -159,36 +160,43 @@ def test_a_stop_waits_for_requests_that_have_begun_and_logs_are_json(engine: Sea
     )
     try:
         assert process.stdout is not None
-        found = re.search(rb"http://127.0.0.1:(\d+)/", process.stdout.readline())
-        assert found
+        match = re.search(rb"http://127.0.0.1:(\d+)/", process.stdout.readline())
+        assert match
         body = json.dumps({"ids": ["sailing-1"]}).encode()
         head = "POST /v1/remove HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nauthorization: Bearer"
-        with connect(int(found[1])) as connection:
+        with connect(int(match[1])) as connection:
             connection.sendall(f"{head} {token}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body[:4])
             time.sleep(1)
             process.send_signal(signal.SIGTERM)
             time.sleep(0.5)
             connection.sendall(body[4:])
-            assert everything(connection).endswith(b'{"changed":1,"documents":59}')
-        _, logged = process.communicate(timeout=30)
+            assert read_all(connection).endswith(b'{"changed":1,"documents":59}')
+        _, log = process.communicate(timeout=30)
     finally:
         process.kill()
     assert process.returncode == 0
-    lines = [json.loads(line) for line in logged.splitlines()]
+    lines = [json.loads(line) for line in log.splitlines()]
     [request] = [line for line in lines if line["message"] == "request"]
     assert (request["path"], request["status"]) == ("/v1/remove", 200)
     assert len(request["request_id"]) == 32
-    assert token.encode() not in logged
+    assert token.encode() not in log
     assert len(SearchEngine.load(tmp_path / "engine")) == 59
 
 
-def test_a_port_in_use_and_a_missing_folder_are_plain_errors(engine: SearchEngine, tmp_path: Path, port: int) -> None:
+def test_port_in_use_and_missing_folder_give_clear_errors(engine: SearchEngine, tmp_path: Path, port: int) -> None:
     engine.save(tmp_path / "engine")
     for folder, message in (
-        (tmp_path / "engine", f"127.0.0.1:{port} cannot be listened at"),
+        (tmp_path / "engine", f"cannot listen on 127.0.0.1:{port}"),
         (tmp_path / "no", "is no saved"),
     ):
         command = [sys.executable, "-m", "fewbits", "serve", str(folder), "--port", str(port)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 1
         assert message in done.stderr
+
+
+def test_weak_token_is_rejected_before_the_engine_is_read() -> None:
+    for token in ("short", "has a space in it", "ümläute-überall"):
+        done = CliRunner().invoke(cli.app, ["serve", "nowhere", "--token", token])
+        assert done.exit_code == 2
+        assert "a token has 8 characters or more" in done.output.replace("\n", " ")

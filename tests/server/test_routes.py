@@ -1,0 +1,155 @@
+"""Responses of the routes, compared with the results of the engine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from fewbits import Document, SearchEngine
+from fewbits.server.app import create_app
+from fewbits.server.schemas import Settings
+from helpers.corpora import tiny_documents
+from helpers.service import AUTHORIZED, TOKEN, error_of, serving
+
+
+def test_search_returns_the_hits_of_the_engine(client: TestClient, shared_engine: SearchEngine) -> None:
+    for rerank in (None, "none", "bits", "words"):
+        answer = client.post("/v1/search", json={"query": "the boat and xyzzy", "k": 4, "rerank": rerank}).json()
+        expected = shared_engine.search("the boat and xyzzy", 4, rerank=rerank)
+        assert answer["hits"] == [{**vars(hit), "labels": list(hit.labels)} for hit in expected]
+        assert (answer["bits"], answer["words"], answer["unknown_words"]) == (20, ["boat"], ["xyzzy"])
+
+
+def test_rescore_is_still_accepted_for_rerank(client: TestClient) -> None:
+    for value in ("none", "bits", "words"):
+        old = client.post("/v1/search", json={"query": "boat", "rescore": value}).json()
+        assert old == client.post("/v1/search", json={"query": "boat", "rerank": value}).json()
+        assert client.post("/v1/similar", json={"id": "sailing-1", "rescore": value}).status_code == 200
+    both = client.post("/v1/search", json={"query": "boat", "rerank": "bits", "rescore": "bits"})
+    assert both.status_code == 422
+    assert error_of(both)["what"] == "give rerank, not rescore"
+
+
+def test_info_counts_documents_now_and_at_training(writable: TestClient) -> None:
+    document = {"id": "new", "text": "a boat"}
+    writable.post("/v1/add", json={"documents": [document]}, headers=AUTHORIZED)
+    info = writable.get("/v1/info").json()
+    assert (info["documents"], info["documents_learnt_from"], info["most_hits"]) == (61, 60, 1000)
+
+
+def test_unknown_words_are_those_outside_the_vocabulary(client: TestClient) -> None:
+    query = "The boat's sails, what's xyzzy? Xyzzy, a naïve 2021 o'foo x"
+    answer = client.post("/v1/search", json={"query": query, "k": 1}).json()
+    assert set(answer["unknown_words"]) >= {"xyzzy", "2021", "o'foo"}
+    assert not {"the", "boat's", "what's", "a", "x"} & set(answer["unknown_words"])
+
+
+def test_part_of_an_unknown_word_is_not_reported_as_known(client: TestClient) -> None:
+    answer = client.post("/v1/search", json={"query": "house_boat boats", "k": 1})
+    assert error_of(answer)["got"] == repr("house_boat boats")
+    answer = client.post("/v1/search", json={"query": "house_boat stars", "k": 1}).json()
+    assert (answer["words"], answer["unknown_words"]) == (["stars"], ["house_boat"])
+
+
+def test_filters_and_radius_are_passed_to_the_engine(client: TestClient, shared_engine: SearchEngine) -> None:
+    answer = client.post("/v1/search", json={"query": "boat", "k": 5, "labels": ["cooking"]}).json()
+    assert [hit["labels"] for hit in answer["hits"]] == [["cooking"]] * 5
+    near = client.post("/v1/search", json={"query": "boat", "radius": 6}).json()["hits"]
+    assert [hit["id"] for hit in near] == [hit.id for hit in shared_engine.within("boat", 6)]
+
+
+def test_similar_explain_encode_bits_and_document_return_the_results_of_the_engine(
+    client: TestClient, shared_engine: SearchEngine
+) -> None:
+    similar = client.post("/v1/similar", json={"id": "sailing-1", "k": 3}).json()["hits"]
+    assert [hit["id"] for hit in similar] == [hit.id for hit in shared_engine.similar("sailing-1", 3)]
+    why = client.post("/v1/explain", json={"query": "boat", "hit": "sailing-1"}).json()
+    assert why["distance"] == shared_engine.explain("boat", "sailing-1").distance
+    assert len(why["bits"]) == 20
+    assert client.post("/v1/explain", json={"id": "sailing-4", "hit": "sailing-1"}).json()["shared_words"]
+    codes = client.post("/v1/encode", json={"texts": ["boat", "stars"]}).json()["codes"]
+    assert codes == [row.tobytes().hex() for row in shared_engine.encode(["boat", "stars"])]
+    assert [bit["bit"] for bit in client.get("/v1/bits").json()["bits"]] == list(range(20))
+    one = client.get("/v1/bits/7", params={"k": 2}).json()
+    assert one["ones"] + one["zeros"] == 60
+    assert len(one["examples_of_one"]) == len(one["examples_of_zero"]) == 2
+    assert client.get("/v1/document", params={"id": "sailing-1"}).json()["labels"] == ["sailing"]
+
+
+def test_examples_of_a_bit_have_its_value(client: TestClient, shared_engine: SearchEngine) -> None:
+    for bit in (0, 9, 19):
+        found = client.get(f"/v1/bits/{bit}", params={"k": 5}).json()
+        for value, side in ((1, "examples_of_one"), (0, "examples_of_zero")):
+            codes = shared_engine.codes([document["id"] for document in found[side]])
+            assert {int(row[bit // 8] >> (7 - bit % 8) & 1) for row in codes} == {value}
+
+
+def test_integer_ids_can_be_given_as_strings() -> None:
+    engine = SearchEngine.from_texts(["red apples", "green pears", "red plums"], n_bits=8, method="itq")
+    with serving(create_app(engine, use_umap=False)) as client:
+        assert client.get("/v1/document", params={"id": "2"}).json()["text"] == "red plums"
+        assert {hit["id"] for hit in client.post("/v1/similar", json={"id": "2"}).json()["hits"]} == {0, 1}
+        missing = error_of(client.get("/v1/document", params={"id": "9" * 30}))
+        assert missing["what"].startswith("no document has the id")
+
+
+def test_documents_are_added_updated_and_removed_with_the_token(writable: TestClient) -> None:
+    document = {"id": "new", "text": "garlic boat telescope", "labels": ["odd"], "metadata": {"year": 2024}}
+    added = writable.post("/v1/add", json={"documents": [document]}, headers=AUTHORIZED)
+    assert added.json() == {"changed": 1, "documents": 61}
+    found = writable.post("/v1/search", json={"query": "garlic boat telescope", "k": 1, "where": ["year>=2024"]}).json()
+    assert [hit["id"] for hit in found["hits"]] == ["new"]
+    again = writable.post("/v1/add", json={"documents": [document]}, headers=AUTHORIZED)
+    assert error_of(again)["what"] == "the id 'new' is there already"
+    changed = {"documents": [{**document, "text": "soup"}]}
+    assert writable.post("/v1/update", json=changed, headers=AUTHORIZED).json()["changed"] == 1
+    assert writable.get("/v1/document", params={"id": "new"}).json()["text"] == "soup"
+    assert writable.post("/v1/remove", json={"ids": ["new"]}, headers=AUTHORIZED).json()["documents"] == 60
+    assert writable.get("/v1/document", params={"id": "new"}).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "given", ["", "Bearer", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", TOKEN, f"Basic {TOKEN}", "Bearer \xff"]
+)
+def test_changes_without_the_right_token_are_rejected(writable: TestClient, given: str) -> None:
+    for address in ("/v1/add", "/v1/update", "/v1/remove"):
+        response = writable.post(
+            address, json={"ids": ["sailing-1"]}, headers={"authorization": given.encode("latin-1")}
+        )
+        assert response.status_code == 401
+        assert response.headers["www-authenticate"] == "Bearer"
+        assert TOKEN not in response.text
+    assert writable.get("/v1/info").json()["documents"] == 60
+    assert TOKEN not in repr(Settings(token=TOKEN))
+
+
+def test_empty_engine_is_served_without_server_errors(writable: TestClient) -> None:
+    ids = [document.id for document in tiny_documents()]
+    assert writable.post("/v1/remove", json={"ids": ids}, headers=AUTHORIZED).json()["documents"] == 0
+    for address in ("/v1/bits", "/v1/bits/1", "/v1/map", "/v1/info", "/v1/document?id=x", "/readyz"):
+        assert writable.get(address).status_code < 500, address
+    for rerank in ("none", "bits", "words"):
+        answer = writable.post("/v1/search", json={"query": "boat", "rerank": rerank})
+        assert answer.status_code < 500
+    again = {"documents": [{"id": "a", "text": "boat"}]}
+    assert writable.post("/v1/add", json=again, headers=AUTHORIZED).status_code == 200
+    assert [hit["id"] for hit in writable.post("/v1/search", json={"query": "boat"}).json()["hits"]] == ["a"]
+
+
+def test_embedding_engine_is_searched_by_documents_only() -> None:
+    rows = np.random.default_rng(0).standard_normal((30, 8))
+    documents = [Document(f"d{number}", f"text {number}") for number in range(30)]
+    engine = SearchEngine.from_embeddings(rows, documents=documents, n_bits=12)
+    with serving(create_app(engine, use_umap=False)) as client:
+        assert client.get("/v1/info").json()["takes_text"] is False
+        assert len(client.post("/v1/similar", json={"id": "d1", "k": 3}).json()["hits"]) == 3
+        for address, asked in (
+            ("/v1/search", {"query": "text"}),
+            ("/v1/encode", {"texts": ["text"]}),
+            ("/v1/explain", {"query": "text", "hit": "d1"}),
+            ("/v1/explain", {"id": "d2", "hit": "d1"}),
+        ):
+            assert client.post(address, json=asked).status_code == 422
+        assert error_of(client.get("/v1/bits"))["what"] == "the bits of embeddings have no words"
+        assert client.get("/v1/bits/1").status_code == 422
