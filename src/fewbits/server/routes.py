@@ -78,7 +78,7 @@ def _search_routes(service: Service) -> APIRouter:
         params = request.search_params()
         if request.radius is None:
             return JsonResponse(await service.batcher.search(request.query, params))
-        if params.k is not None or params.rerank is not None or params.shortlist is not None:
+        if params.k is not None or params.rescore is not None or params.shortlist is not None:
             raise ServiceError(422, "give radius, or k with rerank and shortlist, not both")
         radius = request.radius
         return JsonResponse(await run(lambda: within(request.query, radius, params)))

@@ -46,7 +46,7 @@ class SearchParams:
     k: int | None = None
     labels: tuple[str, ...] = ()
     where: tuple[str, ...] = ()
-    rerank: str | None = None
+    rescore: str | None = None
     shortlist: int | None = None
 
 
