@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from fastapi.testclient import TestClient
+
 from fewbits.server.app import STATIC, openapi_json
+from helpers.service import error_of
 
 OPENAPI = Path(__file__).parents[2] / "docs" / "openapi.json"
 
@@ -16,6 +19,11 @@ def test_page_files_refer_to_no_other_host() -> None:
         assert "http:" not in text, path.name
         assert "https:" not in text, path.name
         assert "innerHTML" not in text, path.name
+
+
+def test_page_recognises_the_error_of_a_query_without_known_words(client: TestClient) -> None:
+    response = client.post("/v1/search", json={"query": "xyzzy"})
+    assert f'"{error_of(response)["what"]}"' in (STATIC / "results.js").read_text()
 
 
 def test_committed_openapi_description_is_current() -> None:

@@ -1,4 +1,4 @@
-"""The page in a real browser."""
+"""The web page in Chromium."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ OPTIONS = (
     "--no-sandbox --headless --disable-gpu --disable-background-networking --disable-component-update --no-first-run"
 )
 TIMEOUT_MS = 30_000  # a busy machine is slow
-SCREENSHOTS = os.environ.get("FEWBITS_SCREENSHOTS")  # a folder to keep pictures in, to look at them
+SCREENSHOTS = os.environ.get("FEWBITS_SCREENSHOTS")  # a folder for screenshots, if set
 
-pytestmark = pytest.mark.skipif(
-    not CHROMIUM.exists(), reason="the page is not tested: there is no /usr/bin/chromium (make chromium)"
-)
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason="/usr/bin/chromium is not installed (make chromium)"),
+]
 Open = Callable[..., Page]
 
 
@@ -49,8 +50,8 @@ def served(engine: SearchEngine) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with served(SearchEngine.from_documents(tiny_documents(), n_bits=20, method="itq")) as found:
-        yield found
+    with served(SearchEngine.from_documents(tiny_documents(), n_bits=20, method="itq")) as url:
+        yield url
 
 
 @pytest.fixture(scope="module")
@@ -63,19 +64,22 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def open_page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Open]:
-    """Open pages, and see that none has an error or asks anybody but its own service."""
+    """Open pages; check that no page has errors or sends requests to another host."""
     contexts = []
-    troubles: list[str] = []
+    problems: list[str] = []
 
     def open_one(address: str, **options: Any) -> Page:
         context = browser.new_context(**{"viewport": {"width": 1200, "height": 800}, **options})
         contexts.append(context)
         context.set_default_timeout(TIMEOUT_MS)
         page = context.new_page()
-        page.on("pageerror", lambda error: troubles.append(str(error)))
-        page.on("console", lambda said: troubles.append(said.text) if "Content Security Policy" in said.text else None)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on(
+            "console",
+            lambda message: problems.append(message.text) if "Content Security Policy" in message.text else None,
+        )
         origin = "/".join(address.split("/")[:3])
-        page.on("request", lambda asked: None if asked.url.startswith(origin) else troubles.append(asked.url))
+        page.on("request", lambda sent: None if sent.url.startswith(origin) else problems.append(sent.url))
         page.goto(address)
         page.wait_for_selector("#map-panel[data-points]", state="attached")
         return page
@@ -85,7 +89,7 @@ def open_page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Open
         if SCREENSHOTS:
             context.pages[0].screenshot(path=f"{SCREENSHOTS}/{request.node.name}-{number}.png", full_page=True)
         context.close()
-    assert troubles == []
+    assert problems == []
 
 
 def search(page: Page, text: str) -> None:
@@ -93,7 +97,7 @@ def search(page: Page, text: str) -> None:
     page.wait_for_selector(".hit")
 
 
-def test_results_come_while_typing_with_words_marked(open_page: Open, address: str) -> None:
+def test_hits_appear_while_typing_with_words_marked(open_page: Open, address: str) -> None:
     page = open_page(address)
     page.locator("#query").press_sequentially("boat with on", delay=20)
     page.wait_for_selector(".hit")
@@ -101,39 +105,39 @@ def test_results_come_while_typing_with_words_marked(open_page: Open, address: s
     page.wait_for_selector(".hit mark:text-is('onions')")
     expect(page.locator(".hit")).to_have_count(20)
     assert set(page.locator(".hit mark").all_inner_texts()) <= {"boat", "onions"}
-    assert "of 20 bits alike" in page.locator(".near").first.inner_text()
+    assert "of 20 bits match" in page.locator(".near").first.inner_text()
     assert page.url.endswith("#q=boat+with+onions")
 
 
-def test_an_answer_that_comes_late_never_replaces_a_newer_one(open_page: Open, address: str) -> None:
+def test_late_response_does_not_replace_a_newer_one(open_page: Open, address: str) -> None:
     page = open_page(address)
-    held: list[Any] = []
+    delayed: list[Any] = []
     page.route(
-        "**/v1/search", lambda route: held.append(route) if "soup" in route.request.post_data else route.continue_()
+        "**/v1/search", lambda route: delayed.append(route) if "soup" in route.request.post_data else route.continue_()
     )
     page.fill("#query", "soup")
     deadline = time.monotonic() + 20
-    while not held and time.monotonic() < deadline:
+    while not delayed and time.monotonic() < deadline:
         page.wait_for_timeout(50)
     search(page, "telescope")
     before = page.locator(".hit .id").all_inner_texts()
-    for route in held:
-        with suppress(PlaywrightError):  # the page gave it up
+    for route in delayed:
+        with suppress(PlaywrightError):  # aborted by the page
             route.continue_()
     page.wait_for_timeout(500)
     assert page.locator(".hit .id").all_inner_texts() == before
 
 
-def test_a_click_on_a_hit_tells_why_in_words_and_bits(open_page: Open, address: str) -> None:
+def test_click_on_a_hit_shows_its_words_and_bits(open_page: Open, address: str) -> None:
     page = open_page(address)
     search(page, "boat harbour wind")
     hit = page.locator(".hit").first
     hit.locator(".hit-head").click()
     page.wait_for_selector(".strip")
     score = hit.locator(".score b").inner_text()
-    alike = hit.locator(".bits-alike").inner_text().split()[0]
+    matching = hit.locator(".bits-alike").inner_text().split()[0]
     expect(hit.locator(".lead")).to_contain_text(f"a score of {score}.")
-    expect(hit.locator(".lead")).to_contain_text(f"The bits only chose the candidates: {alike} of 20 bits are alike.")
+    expect(hit.locator(".lead")).to_contain_text(f"The bits only selected the candidates: {matching} of 20 bits match.")
     assert hit.locator(".why > *").first.get_attribute("class") == "shared"
     assert hit.locator(".column").count() == 20
     differing = hit.locator(".column.differs").count()
@@ -142,13 +146,13 @@ def test_a_click_on_a_hit_tells_why_in_words_and_bits(open_page: Open, address: 
     assert shared
     assert shared <= {"boat", "harbour", "wind"}
     hit.locator(".column").nth(4).hover()
-    expect(hit.locator(".said")).to_contain_text("Bit 4: 1 is rather")
+    expect(hit.locator(".description")).to_contain_text("Bit 4: 1 means")
     assert hit.locator(".reason").count() >= 3
     hit.locator(".hit-head").click()
     expect(hit.locator(".why")).to_be_hidden()
 
 
-def test_more_like_this_shows_the_neighbours_of_a_document(open_page: Open, address: str) -> None:
+def test_more_like_this_shows_similar_documents(open_page: Open, address: str) -> None:
     page = open_page(address)
     search(page, "telescope galaxies")
     chosen = page.locator(".hit .id").first.inner_text()
@@ -157,25 +161,25 @@ def test_more_like_this_shows_the_neighbours_of_a_document(open_page: Open, addr
     assert page.locator(".like h2").inner_text() == chosen
     assert chosen not in page.locator(".hit .id").all_inner_texts()
     page.locator(".hit-head").first.click()
-    expect(page.locator(".hit").first.locator(".lead")).to_contain_text("The order is by bits alone.")
+    expect(page.locator(".hit").first.locator(".lead")).to_contain_text("Hits are ordered by bits only.")
     page.go_back()
     page.wait_for_selector(".order")
     assert page.locator("#query").input_value() == "telescope galaxies"
 
 
-def test_the_map_shows_all_documents_lights_up_hits_and_leads_to_them(open_page: Open, address: str) -> None:
+def test_map_shows_all_documents_highlights_hits_and_opens_documents(open_page: Open, address: str) -> None:
     page = open_page(address)
     panel = page.locator("#map-panel")
     assert panel.get_attribute("data-points") == "60"
     assert set(page.locator("#legend span").all_inner_texts()) == {"cooking", "sailing", "astronomy"}
     search(page, "boat")
-    expect(panel).to_have_attribute("data-lit", "20")
+    expect(panel).to_have_attribute("data-highlighted", "20")
     box = page.locator("#map").bounding_box()
     assert box
     canvas = "document.getElementById('map')"
     painted = f"() => {canvas}.getContext('2d').getImageData(0, 0, {canvas}.width, {canvas}.height).data.some(v => v)"
     assert page.evaluate(painted)
-    for x in range(0, int(box["width"]), 9):  # along a line until there is a point under the pointer
+    for x in range(0, int(box["width"]), 9):  # move along a line until the pointer is over a point
         page.mouse.move(box["x"] + x, box["y"] + box["height"] / 2)
         if page.locator("#map-tip").is_visible():
             break
@@ -190,7 +194,7 @@ def test_the_map_shows_all_documents_lights_up_hits_and_leads_to_them(open_page:
     page.locator("[data-map=all]").click()
 
 
-def test_a_bit_has_a_page_with_words_and_documents(open_page: Open, address: str) -> None:
+def test_bit_page_shows_words_and_documents(open_page: Open, address: str) -> None:
     page = open_page(address)
     page.get_by_text("All bits").click()
     page.wait_for_selector(".bits")
@@ -206,16 +210,16 @@ def test_a_bit_has_a_page_with_words_and_documents(open_page: Open, address: str
     assert page.locator("#query").input_value() == text
 
 
-def test_a_bit_that_is_not_there_says_which_are(open_page: Open, address: str) -> None:
-    for wanted in ("99", "-1", "x"):
-        page = open_page(f"{address}#bit={wanted}")
+def test_unknown_bit_shows_the_valid_range(open_page: Open, address: str) -> None:
+    for bit in ("99", "-1", "x"):
+        page = open_page(f"{address}#bit={bit}")
         expect(page.locator(".note h2")).to_have_text("There is no such bit.")
         expect(page.locator(".note p")).to_have_text("Choose a bit from 0 to 19.")
 
 
 @pytest.fixture(scope="module")
 def titled() -> Iterator[str]:
-    """Documents with a title and metadata; two came after the bits were learnt."""
+    """Serve documents with titles and metadata; two were added after training."""
     documents = [
         Document(
             document.id,
@@ -227,11 +231,11 @@ def titled() -> Iterator[str]:
     ]
     engine = SearchEngine.from_documents(documents[:-2], n_bits=20, method="itq")
     engine.add(documents[-2:])
-    with served(engine) as found:
-        yield found
+    with served(engine) as url:
+        yield url
 
 
-def test_a_first_line_is_the_heading_of_a_hit_and_is_not_repeated(open_page: Open, titled: str) -> None:
+def test_first_line_is_the_heading_of_a_hit_and_is_not_repeated(open_page: Open, titled: str) -> None:
     page = open_page(titled)
     search(page, "boat")
     hit = page.locator(".hit").first
@@ -259,10 +263,10 @@ def test_metadata_is_shown_as_names_and_values(open_page: Open, titled: str) -> 
     assert "[object" not in hit.inner_text()
 
 
-def test_the_page_tells_from_how_many_documents_it_learnt_and_suggests_titles(open_page: Open, titled: str) -> None:
+def test_start_page_shows_document_counts_and_suggests_titles(open_page: Open, titled: str) -> None:
     page = open_page(titled)
-    expect(page.locator(".learnt")).to_contain_text("There are 60 documents here.")
-    expect(page.locator(".learnt")).to_contain_text("The 20 bits were learnt from 58 documents.")
+    expect(page.locator(".training")).to_contain_text("60 documents are indexed.")
+    expect(page.locator(".training")).to_contain_text("The 20 bits were learned from 58 documents.")
     page.wait_for_selector(".tries .chip")
     suggested = page.locator(".tries .chip").all_inner_texts()
     assert all(text.startswith("On ") and text.endswith("of a harbour") for text in suggested)
@@ -272,7 +276,7 @@ def test_the_page_tells_from_how_many_documents_it_learnt_and_suggests_titles(op
     assert page.locator("#query").input_value() == suggested[0]
 
 
-def test_without_titles_a_few_words_of_a_document_are_suggested(open_page: Open, address: str) -> None:
+def test_words_are_suggested_if_documents_have_no_titles(open_page: Open, address: str) -> None:
     page = open_page(address)
     page.wait_for_selector(".tries .chip")
     for text in page.locator(".tries .chip").all_inner_texts():
@@ -280,7 +284,7 @@ def test_without_titles_a_few_words_of_a_document_are_suggested(open_page: Open,
         assert text.split()[-1] not in ("the", "of", "with", "and", "a", "an")
 
 
-def test_rank_and_score_agree(open_page: Open, address: str) -> None:
+def test_hits_are_ordered_by_score(open_page: Open, address: str) -> None:
     page = open_page(address)
     search(page, "boat harbour wind")
     scores = [float(text) for text in page.locator(".score b").all_inner_texts()]
@@ -288,13 +292,13 @@ def test_rank_and_score_agree(open_page: Open, address: str) -> None:
     assert scores == sorted(scores, reverse=True)
 
 
-def test_more_hits_can_be_asked_for_until_there_are_no_more(open_page: Open, address: str) -> None:
+def test_more_hits_are_loaded_until_all_are_shown(open_page: Open, address: str) -> None:
     page = open_page(address)
     search(page, "boat")
     for shown in (20, 40, 60):
         expect(page.locator(".hit")).to_have_count(shown)
         expect(page.locator(".foot span")).to_have_text(f"{shown} hits shown")
-        expect(page.locator("#map-panel")).to_have_attribute("data-lit", str(shown))
+        expect(page.locator("#map-panel")).to_have_attribute("data-highlighted", str(shown))
         if shown < 60:
             page.locator(".more").click()
     expect(page.locator(".more")).to_be_hidden()
@@ -306,15 +310,15 @@ def test_more_hits_can_be_asked_for_until_there_are_no_more(open_page: Open, add
     expect(page.locator(".more")).to_be_hidden()
 
 
-def test_words_that_are_not_known_are_named(open_page: Open, address: str) -> None:
+def test_unknown_words_are_listed(open_page: Open, address: str) -> None:
     page = open_page(address)
     search(page, "the boat of qwxzy and Foobar")
-    expect(page.locator(".unknown")).to_have_text("Not known: qwxzy, foobar")
+    expect(page.locator(".unknown")).to_have_text("Unknown words: qwxzy, foobar")
     page.fill("#query", "the boat")
     expect(page.locator(".unknown")).to_have_count(0)
 
 
-def test_no_hits_leads_out_of_the_filter(open_page: Open, address: str) -> None:
+def test_filter_can_be_removed_if_there_are_no_hits(open_page: Open, address: str) -> None:
     page = open_page(f"{address}#q=boat&label=cooking")
     page.wait_for_selector(".hit")
     nothing = {"bits": 20, "hits": [], "words": ["boat"], "unknown_words": []}
@@ -327,15 +331,15 @@ def test_no_hits_leads_out_of_the_filter(open_page: Open, address: str) -> None:
     assert page.locator("#label").input_value() == ""
 
 
-def test_the_map_zooms_to_the_hits_and_back_with_a_new_query(open_page: Open, titled: str) -> None:
+def test_map_zooms_to_the_hits_and_resets_for_a_new_query(open_page: Open, titled: str) -> None:
     page = open_page(titled)
     panel, tip = page.locator("#map-panel"), page.locator("#map-tip")
     search(page, "telescope galaxies")
-    expect(panel).to_have_attribute("data-lit-in-view", "20")
+    expect(panel).to_have_attribute("data-highlighted-in-view", "20")
     for _ in range(6):
         page.locator("[data-map=in]").click()
     expect(panel).to_have_attribute("data-zoom", "34.01")
-    assert int(panel.get_attribute("data-lit-in-view") or 0) > 0
+    assert int(panel.get_attribute("data-highlighted-in-view") or 0) > 0
     box = page.locator("#map").bounding_box()
     assert box
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)  # there is a hit
@@ -343,11 +347,11 @@ def test_the_map_zooms_to_the_hits_and_back_with_a_new_query(open_page: Open, ti
     assert "…" not in tip.locator("b").inner_text()
     search(page, "onions garlic")
     expect(panel).to_have_attribute("data-zoom", "1.00")
-    expect(panel).to_have_attribute("data-lit-in-view", "20")
+    expect(panel).to_have_attribute("data-highlighted-in-view", "20")
     expect(tip).to_be_hidden()
 
 
-def test_labels_filter_and_order_can_be_chosen(open_page: Open, address: str) -> None:
+def test_label_filter_and_order_can_be_changed(open_page: Open, address: str) -> None:
     page = open_page(address)
     search(page, "boat")
     page.fill("#label", "cooking")
@@ -357,13 +361,13 @@ def test_labels_filter_and_order_can_be_chosen(open_page: Open, address: str) ->
     expect(page.locator(".note h2")).to_have_text("No document has the label “nothing”.")
     page.fill("#label", "")
     page.wait_for_selector(".hit")
-    page.get_by_text("bits alone").click()
-    page.wait_for_selector(".choice[aria-pressed=true]:text('bits alone')")
+    page.get_by_text("bits only").click()
+    page.wait_for_selector(".choice[aria-pressed=true]:text('bits only')")
     near = [int(text.split()[0]) for text in page.locator(".near").all_inner_texts()]
     assert near == sorted(near, reverse=True)
 
 
-def test_keys_lead_through_the_page(open_page: Open, address: str) -> None:
+def test_page_can_be_used_by_keyboard(open_page: Open, address: str) -> None:
     page = open_page(address)
     page.wait_for_selector(".note")
     page.keyboard.press("/")
@@ -381,10 +385,10 @@ def test_keys_lead_through_the_page(open_page: Open, address: str) -> None:
     assert page.locator("#query").input_value() == ""
 
 
-def test_unknown_words_and_a_service_that_is_gone_are_told_calmly(open_page: Open, address: str) -> None:
+def test_unknown_query_and_unreachable_service_show_messages(open_page: Open, address: str) -> None:
     page = open_page(address)
     page.fill("#query", "xyzzy")
-    expect(page.locator(".note h2")).to_have_text("None of these words is known here")
+    expect(page.locator(".note h2")).to_have_text("None of these words is in the vocabulary")
     page.route("**/v1/search", lambda route: route.abort())
     page.fill("#query", "boat")
     expect(page.locator(".note h2")).to_have_text("The service cannot be reached.")
@@ -393,7 +397,7 @@ def test_unknown_words_and_a_service_that_is_gone_are_told_calmly(open_page: Ope
     page.wait_for_selector(".hit")
 
 
-def test_a_narrow_screen_shows_everything_without_sideways_scrolling(open_page: Open, address: str) -> None:
+def test_narrow_screen_needs_no_horizontal_scrolling(open_page: Open, address: str) -> None:
     page = open_page(address, viewport={"width": 390, "height": 844}, has_touch=True)
 
     def overflows() -> bool:
@@ -413,7 +417,7 @@ def test_a_narrow_screen_shows_everything_without_sideways_scrolling(open_page: 
         assert not overflows()
 
 
-def test_a_phone_shows_hits_first_and_the_map_folded_below(open_page: Open, address: str) -> None:
+def test_phone_shows_hits_first_and_the_map_folded_below(open_page: Open, address: str) -> None:
     page = open_page(address, viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
     expect(page.locator(".box kbd")).to_be_hidden()
     search(page, "boat harbour")
@@ -425,17 +429,17 @@ def test_a_phone_shows_hits_first_and_the_map_folded_below(open_page: Open, addr
     assert fold["y"] > hits["y"] + hits["height"]
     page.locator("#map-fold summary").click()
     expect(page.locator("#map")).to_be_visible()
-    expect(page.locator("#map-note")).to_contain_text("Tap on one")
+    expect(page.locator("#map-note")).to_contain_text("Tap a point")
     page.locator("#query").press("Enter")
     expect(page.locator("#query")).not_to_be_focused()
 
 
-def test_dark_follows_the_system_until_it_is_switched(open_page: Open, address: str) -> None:
+def test_theme_follows_the_system_until_it_is_switched(open_page: Open, address: str) -> None:
     page = open_page(address, color_scheme="dark")
 
     def brightness() -> int:
-        colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        return sum(int(part) for part in colour.strip("rgb()").split(","))
+        color = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        return sum(int(part) for part in color.strip("rgb()").split(","))
 
     assert brightness() < 150
     page.click("#theme")
@@ -445,12 +449,12 @@ def test_dark_follows_the_system_until_it_is_switched(open_page: Open, address: 
     assert brightness() > 600
 
 
-def test_documents_of_embeddings_are_found_from_the_map_alone(open_page: Open) -> None:
+def test_embedding_engine_is_explored_from_the_map(open_page: Open) -> None:
     rows = np.random.default_rng(0).standard_normal((40, 8))
     documents = [Document(number, f"text {number}") for number in range(40)]
     with served(SearchEngine.from_embeddings(rows, documents=documents, n_bits=12)) as address:
         page = open_page(address)
-        expect(page.locator(".note h1")).to_have_text("Find documents that are alike")
+        expect(page.locator(".note h1")).to_have_text("Find similar documents")
         page.evaluate("location.hash = '#like=7'")
         page.wait_for_selector(".like")
         expect(page.locator(".hit")).to_have_count(20)
@@ -458,7 +462,7 @@ def test_documents_of_embeddings_are_found_from_the_map_alone(open_page: Open) -
         expect(page.locator(".hit").first.locator(".full")).to_be_visible()
 
 
-def test_hostile_documents_are_text_and_nothing_else(open_page: Open) -> None:
+def test_markup_in_documents_is_shown_as_text(open_page: Open) -> None:
     attacks = [
         "<script>window.hacked = 1</script>",
         "<img src=x onerror='window.hacked = 2'>",

@@ -1,4 +1,4 @@
-// What is shown is written in the address, so that it can be linked to and gone back to.
+// The state of the page, stored in the URL fragment: links and the back button work.
 
 export function read() {
   const hash = location.hash.replace(/^#/, "");
@@ -23,5 +23,5 @@ export const go = (state) => {
   location.hash = write(state);
 };
 
-// While somebody types, the address follows without a step back for each letter.
-export const follow = (state) => history.replaceState(null, "", write(state));
+// Updates the URL while the user types, without a history entry for each letter.
+export const replace = (state) => history.replaceState(null, "", write(state));

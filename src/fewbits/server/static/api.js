@@ -1,4 +1,4 @@
-// Talking to the service. Every error has one shape: what was wrong, what is allowed, what to do next.
+// Requests to the service. All errors have the same fields: what was wrong, what is allowed, what to do next.
 
 export class ServiceError extends Error {
   constructor(facts, status) {
@@ -8,13 +8,13 @@ export class ServiceError extends Error {
   }
 }
 
-async function ask(address, options) {
+async function request(path, options) {
   let response;
   try {
-    response = await fetch(address, options);
+    response = await fetch(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new ServiceError({ what: "the service cannot be reached", next: "Is it running? Try again." }, 0);
+    throw new ServiceError({ what: "the service cannot be reached", next: "Check that it is running and try again." }, 0);
   }
   const answer = await response.json().catch(() => ({}));
   if (!response.ok) {
@@ -23,7 +23,7 @@ async function ask(address, options) {
   return answer;
 }
 
-export const get = (address, signal) => ask(address, { signal });
+export const get = (path, signal) => request(path, { signal });
 
-export const post = (address, body, signal) =>
-  ask(address, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal });
+export const post = (path, body, signal) =>
+  request(path, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body), signal });

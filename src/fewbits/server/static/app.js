@@ -1,27 +1,26 @@
-// The page: reads the address, asks the service, shows the answer.
+// The page: reads its state from the URL, sends requests and shows the responses.
 
-import { follow, go, read } from "./address.js";
+import { go, read, replace } from "./address.js";
 import { ServiceError, get, post } from "./api.js";
 import { showBit, showBits } from "./bits.js";
-import { number } from "./dom.js";
+import { narrow, number } from "./dom.js";
 import { startKeys } from "./keys.js";
 import { CorpusMap } from "./map.js";
 import { showEmpty, showError, showHits } from "./results.js";
-import { narrow } from "./screen.js";
+import { suggestion } from "./text.js";
 import { startTheme } from "./theme.js";
-import { suggestion } from "./words.js";
 
-const HITS = 20; // at first, and with each press of More
-const LOOKED_AT = 9; // documents whose titles may be suggested
-const SUGGESTED = 5;
-const LABELS = 1000; // so many are told; there may be more
-const PAUSE = 140; // milliseconds without a letter before a search
+const PAGE_SIZE = 20; // hits shown first, and added by each click on More
+const SUGGESTION_DOCUMENTS = 9; // from which queries are suggested
+const MAX_SUGGESTIONS = 5;
+const MAX_LABELS = 1000; // in /v1/info; the engine may have more
+const DEBOUNCE_MS = 140; // after the last letter
 
 const $ = (id) => document.getElementById(id);
 const [query, label, results] = [$("query"), $("label"), $("results")];
 const map = new CorpusMap($("map-panel"), (id) => go({ view: "like", id, label: label.value.trim() }));
 let info = null;
-let pending = null; // of what is being asked for: given up when something else is
+let pending = null; // aborts the current request when a new one starts
 let timer = 0;
 
 async function start() {
@@ -30,11 +29,11 @@ async function start() {
   addEventListener("hashchange", render);
   $("search").addEventListener("submit", (event) => {
     event.preventDefault();
-    if (narrow.matches) query.blur(); // the keyboard of a phone goes, and the query is seen from its beginning
-    typed(0);
+    if (narrow.matches) query.blur(); // hides the keyboard of a phone and shows the beginning of the query
+    onInput(0);
   });
-  query.addEventListener("input", () => typed(PAUSE));
-  label.addEventListener("input", () => typed(PAUSE));
+  query.addEventListener("input", () => onInput(DEBOUNCE_MS));
+  label.addEventListener("input", () => onInput(DEBOUNCE_MS));
   try {
     info = await get("/v1/info");
   } catch (error) {
@@ -57,12 +56,12 @@ async function start() {
   render();
 }
 
-// Where there is no room beside the hits, the map is below them; without words to search for it is the only way in.
+// On narrow screens the map is folded below the hits, except for embeddings, where there is no text search.
 function foldMap() {
   $("map-fold").open = !narrow.matches || !info.takes_text;
 }
 
-function typed(pause) {
+function onInput(pause) {
   clearTimeout(timer);
   timer = setTimeout(() => {
     const before = read();
@@ -71,7 +70,7 @@ function typed(pause) {
     const state = isLike ? { ...before, label: label.value.trim() } : { view: "search", query: text, label: label.value.trim(), by: before.by };
     if (before.view === "bit" || before.view === "bits" || (before.view === "like" && !isLike)) go(state);
     else {
-      follow(state);
+      replace(state);
       render();
     }
   }, pause);
@@ -81,7 +80,7 @@ function leave() {
   if (read().view !== "search") go({ view: "search", query: query.value.trim(), label: label.value.trim() });
   else if (query.value) {
     query.value = "";
-    typed(0);
+    onInput(0);
   }
 }
 
@@ -106,7 +105,7 @@ async function render() {
     else await renderHits(state, signal);
   } catch (error) {
     if (error.name === "AbortError") return;
-    map.light([]);
+    map.highlight([]);
     showError(isBits ? $("bit-view") : results, error, render);
   }
   results.removeAttribute("aria-busy");
@@ -116,55 +115,55 @@ async function render() {
 const noSuchBit = () => new ServiceError({ what: "there is no such bit", next: `Choose a bit from 0 to ${info.bits - 1}.` }, 404);
 
 async function renderHits(state, signal) {
-  const areAllKnown = Object.keys(info.labels).length < LABELS;
-  if (state.label && areAllKnown && !Object.hasOwn(info.labels, state.label)) {
-    map.light([]);
-    return showEmpty(results, { info, filter, message: `No document has the label “${state.label}”.` });
+  const hasAllLabels = Object.keys(info.labels).length < MAX_LABELS;
+  if (state.label && hasAllLabels && !Object.hasOwn(info.labels, state.label)) {
+    map.highlight([]);
+    return showEmpty(results, { info, filter: filterByLabel, message: `No document has the label “${state.label}”.` });
   }
   const isLike = state.view === "like";
   if (!isLike && (!state.query || !info.takes_text)) {
-    map.light([]);
+    map.highlight([]);
     showEmpty(results, { info });
-    if (info.takes_text) showEmpty(results, { info, examples: await someSuggestions(signal) });
+    if (info.takes_text) showEmpty(results, { info, suggestions: await suggestQueries(signal) });
     return;
   }
   const most = Math.max(1, Math.min(info.most_hits, info.documents - (isLike ? 1 : 0)));
   const order = isLike ? "bits" : state.by;
   const labels = state.label ? [state.label] : [];
-  const ask = (k) =>
+  const fetchHits = (k) =>
     isLike
       ? post("/v1/similar", { id: state.id, k, labels }, signal)
-      : post("/v1/search", { query: state.query, rescore: order === "bits" ? "none" : "words", k, labels }, signal);
-  const [answer, document_] = await Promise.all([
-    ask(Math.min(HITS, most)),
+      : post("/v1/search", { query: state.query, rerank: order === "bits" ? "none" : "words", k, labels }, signal);
+  const [response, document_] = await Promise.all([
+    fetchHits(Math.min(PAGE_SIZE, most)),
     isLike ? get(`/v1/document?id=${encodeURIComponent(state.id)}`, signal) : null,
   ]);
   const more = async (shown) => {
-    const { hits } = await ask(Math.min(shown + HITS, most));
-    map.lightMore(hits);
+    const { hits } = await fetchHits(Math.min(shown + PAGE_SIZE, most));
+    map.highlightMore(hits);
     return hits;
   };
-  const cause = isLike ? { id: state.id, document: document_ } : { query: state.query };
+  const source = isLike ? { id: state.id, document: document_ } : { query: state.query };
   const choose = (by) => go({ ...state, by });
-  showHits(results, { answer, cause, info, map, filter, order, choose, label: state.label, most, more });
-  map.light(answer.hits, isLike ? state.id : null);
+  showHits(results, { answer: response, source, info, map, filter: filterByLabel, order, choose, label: state.label, most, more });
+  map.highlight(response.hits, isLike ? state.id : null);
 }
 
-// Queries to begin with, from documents all over the map.
-async function someSuggestions(signal) {
+// Suggests queries from documents spread over the whole map.
+async function suggestQueries(signal) {
   const ids = await map.ids();
-  const chosen = Array.from({ length: LOOKED_AT }, (_, step) => ids[Math.floor(((step + 0.5) * ids.length) / LOOKED_AT)]);
-  const found = await Promise.all(
-    [...new Set(chosen)].map((id) => get(`/v1/document?id=${encodeURIComponent(id)}`, signal).catch(() => null)),
+  const sample = Array.from({ length: SUGGESTION_DOCUMENTS }, (_, step) => ids[Math.floor(((step + 0.5) * ids.length) / SUGGESTION_DOCUMENTS)]);
+  const documents = await Promise.all(
+    [...new Set(sample)].map((id) => get(`/v1/document?id=${encodeURIComponent(id)}`, signal).catch(() => null)),
   );
-  if (signal.aborted) throw new DOMException("given up", "AbortError");
-  const suggested = found.map((one) => one && suggestion(one.text)).filter(Boolean);
-  return [...new Set(suggested)].slice(0, SUGGESTED);
+  if (signal.aborted) throw new DOMException("aborted", "AbortError");
+  const suggested = documents.map((one) => one && suggestion(one.text)).filter(Boolean);
+  return [...new Set(suggested)].slice(0, MAX_SUGGESTIONS);
 }
 
-function filter(name) {
+function filterByLabel(name) {
   label.value = name;
-  typed(0);
+  onInput(0);
 }
 
 start();

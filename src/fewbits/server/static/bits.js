@@ -1,11 +1,11 @@
-// A page for each bit: the words it stands for, and the documents that are surest of it.
+// List of all bits, and a page per bit with its words and example documents.
 
 import { go } from "./address.js";
 import { excerpt, heading } from "./documents.js";
 import { el, number, show } from "./dom.js";
-import { learntFrom } from "./results.js";
+import { trainingSentence } from "./results.js";
 
-const search = (word) => el("button", { type: "button", class: "chip", onclick: () => go({ view: "search", query: word }) }, word);
+const searchButton = (word) => el("button", { type: "button", class: "chip", onclick: () => go({ view: "search", query: word }) }, word);
 
 export function showBits(place, bits, info) {
   show(
@@ -14,8 +14,8 @@ export function showBits(place, bits, info) {
     el(
       "p",
       { class: "intro" },
-      `There are ${number(info.documents)} documents. ${learntFrom(info)} Each bit splits documents into two groups, by words that are `
-        + "likelier in one than in the other: it is 1 for the first group and 0 for the second. A document’s code is its bits in this order.",
+      `${number(info.documents)} documents are indexed. ${trainingSentence(info)} Each bit divides the documents into two groups, by words that `
+        + "are more frequent in one than in the other: it is 1 for the first group and 0 for the second. The code of a document is its bits in this order.",
     ),
     el(
       "ol",
@@ -37,36 +37,36 @@ export function showBits(place, bits, info) {
   );
 }
 
-export function showBit(place, found, info) {
-  const { bit, raises, lowers } = found.meaning;
+export function showBit(place, response, info) {
+  const { bit, raises, lowers } = response.meaning;
   const step = (to, text) => (to >= 0 && to < info.bits ? el("a", { href: `#bit=${to}` }, text) : el("span", {}));
   show(
     place,
     el("p", { class: "steps" }, step(bit - 1, `← Bit ${bit - 1}`), el("a", { href: "#bits" }, "All bits"), step(bit + 1, `Bit ${bit + 1} →`)),
     el("h1", {}, `Bit ${bit}`),
-    el("p", { class: "intro" }, "It is 1 for documents rather about the first group of words, and 0 for those rather about the second. Shown are the documents that are surest of it."),
-    share(found),
+    el("p", { class: "intro" }, "It is 1 for documents closer to the first group of words, and 0 for those closer to the second. The documents below are the clearest examples."),
+    share(response),
     el(
       "div",
       { class: "sides" },
-      sideOf("Bit is 1", "one", raises, found.ones, found.examples_of_one),
-      sideOf("Bit is 0", "zero", lowers, found.zeros, found.examples_of_zero),
+      side("Bit is 1", "one", raises, response.ones, response.examples_of_one),
+      side("Bit is 0", "zero", lowers, response.zeros, response.examples_of_zero),
     ),
   );
 }
 
-function share(found) {
+function share(response) {
   const bar = el("i", {});
-  bar.style.width = `${(100 * found.ones) / Math.max(1, found.ones + found.zeros)}%`;
-  return el("div", { class: "share", role: "img", "aria-label": `The bit is 1 for ${found.ones} documents and 0 for ${found.zeros}` }, bar);
+  bar.style.width = `${(100 * response.ones) / Math.max(1, response.ones + response.zeros)}%`;
+  return el("div", { class: "share", role: "img", "aria-label": `The bit is 1 for ${response.ones} documents and 0 for ${response.zeros}` }, bar);
 }
 
-function sideOf(name, kind, words, count, documents) {
+function side(name, kind, words, count, documents) {
   return el(
     "section",
     { class: `side ${kind}` },
     el("h2", {}, name, el("span", { class: "quiet" }, ` for ${number(count)} documents`)),
-    el("p", { class: "tries" }, words.length ? words.map(search) : el("span", { class: "quiet" }, "no word in particular")),
+    el("p", { class: "tries" }, words.length ? words.map(searchButton) : el("span", { class: "quiet" }, "no particular words")),
     el(
       "ul",
       { class: "examples" },

@@ -1,22 +1,22 @@
-// What a document is called, and what is known of it beside its text.
+// Heading, excerpt and metadata of a document.
 
 import { el } from "./dom.js";
-import { cut, marked, snippet, titled } from "./words.js";
+import { cut, highlight, snippet, splitTitle } from "./text.js";
 
-const SHORT_FACTS = 3;
-const SHORT_VALUE = 40;
+const MAX_FACTS = 3;
+const MAX_FACT_LENGTH = 40;
 const NO_WORDS = new Set();
 
-// The title with the id beside it; the id alone where the text has no title.
+// The title and the id; only the id if the text has no title.
 export function heading({ id, text }, words = NO_WORDS) {
-  const { title } = titled(text);
+  const { title } = splitTitle(text);
   return title
-    ? [el("span", { class: "title" }, marked(title, words)), " ", el("span", { class: "id beside" }, String(id))]
+    ? [el("span", { class: "title" }, highlight(title, words)), " ", el("span", { class: "id beside" }, String(id))]
     : [el("span", { class: "id" }, String(id))];
 }
 
-// The part of the text under the heading in which the words are.
-export const excerpt = ({ text }, words = NO_WORDS) => marked(snippet(titled(text).body, words), words);
+// The part of the text around the first of the given words.
+export const excerpt = ({ text }, words = NO_WORDS) => highlight(snippet(splitTitle(text).body, words), words);
 
 const valueOf = (value) => (typeof value === "string" ? value : Array.isArray(value) ? value.map(valueOf).join(", ") : JSON.stringify(value));
 
@@ -28,6 +28,6 @@ export function facts({ metadata }) {
 
 export function shortFacts({ metadata }) {
   return Object.entries(metadata ?? {})
-    .slice(0, SHORT_FACTS)
-    .map(([name, value]) => el("span", { class: "fact quiet" }, `${cut(name, SHORT_VALUE)}: ${cut(valueOf(value), SHORT_VALUE)}`));
+    .slice(0, MAX_FACTS)
+    .map(([name, value]) => el("span", { class: "fact quiet" }, `${cut(name, MAX_FACT_LENGTH)}: ${cut(valueOf(value), MAX_FACT_LENGTH)}`));
 }

@@ -1,4 +1,4 @@
-// Elements are made here and nowhere else. Text always becomes a text node: no document can bring markup in.
+// Creates all elements of the page. Text always becomes a text node, so documents cannot inject markup.
 
 export function el(tag, properties = {}, ...children) {
   const element = document.createElement(tag);
@@ -16,3 +16,9 @@ export function show(element, ...children) {
 }
 
 export const number = (value) => value.toLocaleString("en");
+
+// The same widths are in style.css.
+export const narrow = matchMedia("(max-width: 900px)");
+const touch = matchMedia("(pointer: coarse), (max-width: 640px)");
+
+export const clickVerb = () => (touch.matches ? "Tap" : "Click");

@@ -1,4 +1,4 @@
-// Keys: / to search, arrows and Enter through the hits, Escape to go back.
+// Keyboard: / focuses the search field, arrows and Enter move through the hits, Escape goes back.
 
 export function startKeys({ query, results, leave }) {
   addEventListener("keydown", (event) => {
@@ -24,10 +24,10 @@ export function startKeys({ query, results, leave }) {
   function move(event, step) {
     const heads = [...results.querySelectorAll(".hit-head")];
     if (!heads.length) return;
-    const here = heads.indexOf(document.activeElement);
-    if (here < 0 && event.target !== query && document.activeElement !== document.body) return;
+    const current = heads.indexOf(document.activeElement);
+    if (current < 0 && event.target !== query && document.activeElement !== document.body) return;
     event.preventDefault();
-    if (here + step < 0) query.focus();
-    else heads[Math.min(here + step, heads.length - 1)].focus();
+    if (current + step < 0) query.focus();
+    else heads[Math.min(current + step, heads.length - 1)].focus();
   }
 }

@@ -1,30 +1,29 @@
-// The map: every document a point, near others with like codes. Drag to move, wheel or pinch to zoom.
+// Map of the documents: points near each other have similar codes. Drag to move, wheel or pinch to zoom.
 
 import { get } from "./api.js";
-import { el, number, show } from "./dom.js";
+import { clickVerb, el, number, show } from "./dom.js";
 import { heading } from "./documents.js";
-import { press } from "./screen.js";
-import { cut, snippet, titled } from "./words.js";
+import { cut, snippet, splitTitle } from "./text.js";
 
-const GRAIN = 10000; // places are whole numbers up to this
+const GRID_SIZE = 10000; // coordinates are integers up to this
 const MARGIN = 0.04;
-const REACH = 10; // pixels around the pointer in which a point is found
-const COLOURS = 8;
-const STEP = 1.8; // of the buttons
-const GAP = 12; // pixels between a point and what is told of it
-const TOLD = 140; // characters
-const RADIUS = 6; // pixels of a hit
+const PICK_RADIUS = 10; // pixels around the pointer
+const COLORS = 8;
+const ZOOM_STEP = 1.8; // per click on a button
+const TIP_GAP = 12; // pixels between a point and its tooltip
+const TIP_LENGTH = 140; // characters
+const HIT_RADIUS = 6; // pixels
 const ALL = { x: 0.5, y: 0.5, zoom: 1 };
 
 export class CorpusMap {
-  constructor(panel, chosen) {
+  constructor(panel, onSelect) {
     this.panel = panel;
     this.canvas = panel.querySelector("canvas");
     this.tip = panel.querySelector("#map-tip");
-    this.chosen = chosen;
+    this.onSelect = onSelect;
     this.data = null;
-    this.lit = [];
-    this.centre = null;
+    this.highlighted = [];
+    this.center = null;
     this.pointed = null;
     this.hovered = null;
     this.view = { ...ALL };
@@ -35,7 +34,7 @@ export class CorpusMap {
     this.listen();
   }
 
-  // All documents on the map, once it is there.
+  // The ids of the documents on the map; waits until it is loaded.
   async ids() {
     await this.loaded;
     return this.data?.ids ?? [];
@@ -46,7 +45,7 @@ export class CorpusMap {
       this.data = await get("/v1/map");
     } catch (error) {
       if (error.status === 503) {
-        this.note("The map is being drawn …");
+        this.note("Computing the map …");
         setTimeout(() => this.load(), 1500);
       } else {
         this.panel.hidden = true;
@@ -54,18 +53,18 @@ export class CorpusMap {
       }
       return;
     }
-    this.place = new Map(this.data.ids.map((id, at) => [String(id), at]));
-    this.order = this.data.ids.map((_, at) => at).sort((a, b) => this.data.label[b] - this.data.label[a]); // rare ones below
+    this.indexOf = new Map(this.data.ids.map((id, index) => [String(id), index]));
+    this.order = this.data.ids.map((_, index) => index).sort((a, b) => this.data.label[b] - this.data.label[a]); // rare labels are drawn first
     this.panel.dataset.points = this.data.ids.length;
     this.panel.dataset.method = this.data.method;
     this.finish();
     this.legend();
     const sampled = this.data.ids.length < this.data.documents ? `${number(this.data.ids.length)} of ${number(this.data.documents)} documents. ` : "";
-    this.note(`${sampled}Points near each other have like bits. ${press()} on one for more like it.`);
+    this.note(`${sampled}Points near each other have similar codes. ${clickVerb()} a point to see similar documents.`);
     this.draw();
-    if (this.data.method === "pca" && !this.asked) {
-      this.asked = true;
-      setTimeout(() => this.reload(), 60000); // a better one may be drawn meanwhile
+    if (this.data.method === "pca" && !this.reloadPlanned) {
+      this.reloadPlanned = true;
+      setTimeout(() => this.reload(), 60000); // the UMAP map may be ready by then
     }
   }
 
@@ -79,15 +78,15 @@ export class CorpusMap {
   }
 
   legend() {
-    const names = this.data.labels.slice(0, COLOURS);
-    const entries = names.map((name, at) => el("span", {}, el("i", { class: `dot c${at}` }), name));
-    if (this.data.labels.length > COLOURS) entries.push(el("span", {}, el("i", { class: "dot" }), `${number(this.data.labels.length - COLOURS)} others`));
+    const names = this.data.labels.slice(0, COLORS);
+    const entries = names.map((name, index) => el("span", {}, el("i", { class: `dot c${index}` }), name));
+    if (this.data.labels.length > COLORS) entries.push(el("span", {}, el("i", { class: "dot" }), `${number(this.data.labels.length - COLORS)} others`));
     show(this.panel.querySelector("#legend"), entries);
   }
 
-  light(hits, centre = null) {
-    this.lit = hits.map((hit) => String(hit.id));
-    this.centre = centre;
+  highlight(hits, center = null) {
+    this.highlighted = hits.map((hit) => String(hit.id));
+    this.center = center;
     this.pointed = null;
     this.view = { ...ALL };
     this.hovered = null;
@@ -95,9 +94,9 @@ export class CorpusMap {
     this.draw();
   }
 
-  // More hits of the same query: the view stays where it was taken to.
-  lightMore(hits) {
-    this.lit = hits.map((hit) => String(hit.id));
+  // Highlights more hits of the same query and keeps the view.
+  highlightMore(hits) {
+    this.highlighted = hits.map((hit) => String(hit.id));
     this.draw();
   }
 
@@ -114,13 +113,13 @@ export class CorpusMap {
     return { width: box.width, height: box.height, ratio };
   }
 
-  // From a document's place to the canvas.
-  at(place) {
+  // Canvas coordinates of a document.
+  at(index) {
     const { width, height } = this.box;
     const scale = Math.min(width, height) * (1 - 2 * MARGIN) * this.view.zoom;
     return [
-      width / 2 + (this.data.x[place] / GRAIN - this.view.x) * scale,
-      height / 2 - (this.data.y[place] / GRAIN - this.view.y) * scale,
+      width / 2 + (this.data.x[index] / GRID_SIZE - this.view.x) * scale,
+      height / 2 - (this.data.y[index] / GRID_SIZE - this.view.y) * scale,
     ];
   }
 
@@ -135,72 +134,72 @@ export class CorpusMap {
   paint() {
     this.box = this.size();
     const style = getComputedStyle(document.documentElement);
-    const colour = (name) => style.getPropertyValue(name).trim();
-    const palette = Array.from({ length: COLOURS }, (_, at) => colour(`--c${at}`));
-    const other = colour("--dot");
+    const color = (name) => style.getPropertyValue(name).trim();
+    const palette = Array.from({ length: COLORS }, (_, index) => color(`--c${index}`));
+    const other = color("--dot");
     const pen = this.canvas.getContext("2d");
     pen.setTransform(this.box.ratio, 0, 0, this.box.ratio, 0, 0);
     pen.clearRect(0, 0, this.box.width, this.box.height);
     const radius = Math.min(4, 1.3 * Math.sqrt(this.view.zoom) * (this.data.ids.length < 1000 ? 2 : 1));
-    pen.globalAlpha = this.lit.length ? 0.3 : 0.75;
-    for (const place of this.order) {
-      const [x, y] = this.at(place);
+    pen.globalAlpha = this.highlighted.length ? 0.3 : 0.75;
+    for (const index of this.order) {
+      const [x, y] = this.at(index);
       if (x < -5 || y < -5 || x > this.box.width + 5 || y > this.box.height + 5) continue;
-      pen.fillStyle = palette[this.data.label[place]] ?? other;
+      pen.fillStyle = palette[this.data.label[index]] ?? other;
       pen.fillRect(x - radius, y - radius, 2 * radius, 2 * radius);
     }
     pen.globalAlpha = 1;
     const ring = (id, size, fill) => {
-      const place = this.place.get(String(id));
-      if (place === undefined) return;
+      const index = this.indexOf.get(String(id));
+      if (index === undefined) return;
       pen.beginPath();
-      pen.arc(...this.at(place), size, 0, 2 * Math.PI);
+      pen.arc(...this.at(index), size, 0, 2 * Math.PI);
       pen.fillStyle = fill;
       pen.fill();
       pen.lineWidth = 2;
-      pen.strokeStyle = colour("--paper");
+      pen.strokeStyle = color("--paper");
       pen.stroke();
     };
-    for (const id of [...this.lit].reverse()) ring(id, RADIUS - 0.5, colour("--accent"));
-    if (this.centre !== null) ring(this.centre, 7, colour("--differs"));
-    if (this.hovered !== null) ring(this.data.ids[this.hovered], RADIUS + 1, colour("--ink")); // what is told may stand farther off
-    if (this.pointed !== null) ring(this.pointed, 9, colour("--accent"));
-    this.panel.dataset.lit = this.litPlaces().length;
-    this.panel.dataset.litInView = this.inView(this.litPlaces()).length;
+    for (const id of [...this.highlighted].reverse()) ring(id, HIT_RADIUS - 0.5, color("--accent"));
+    if (this.center !== null) ring(this.center, 7, color("--differs"));
+    if (this.hovered !== null) ring(this.data.ids[this.hovered], HIT_RADIUS + 1, color("--ink")); // the tooltip may be some distance away
+    if (this.pointed !== null) ring(this.pointed, 9, color("--accent"));
+    this.panel.dataset.highlighted = this.highlightedIndices().length;
+    this.panel.dataset.highlightedInView = this.inView(this.highlightedIndices()).length;
     this.panel.dataset.zoom = this.view.zoom.toFixed(2);
   }
 
-  litPlaces() {
-    return [...this.lit, ...(this.centre === null ? [] : [this.centre])].map((id) => this.place.get(String(id))).filter((place) => place !== undefined);
+  highlightedIndices() {
+    return [...this.highlighted, ...(this.center === null ? [] : [this.center])].map((id) => this.indexOf.get(String(id))).filter((index) => index !== undefined);
   }
 
-  inView(places) {
-    return places.filter((place) => {
-      const [x, y] = this.at(place);
+  inView(indices) {
+    return indices.filter((index) => {
+      const [x, y] = this.at(index);
       return x >= 0 && y >= 0 && x <= this.box.width && y <= this.box.height;
     });
   }
 
-  // The buttons look at what is there: hits where some are in view, else points; never at an empty middle.
+  // Zooms to the hits in view, else to the points in view, never to an empty center.
   zoomIn() {
-    const lit = this.inView(this.litPlaces());
-    const places = lit.length ? lit : this.inView(this.order);
-    if (places.length) {
+    const highlighted = this.inView(this.highlightedIndices());
+    const indices = highlighted.length ? highlighted : this.inView(this.order);
+    if (indices.length) {
       const { x, y } = this.data;
-      const [middleX, middleY] = [median(places.map((place) => x[place])), median(places.map((place) => y[place]))];
-      const away = (place) => Math.hypot(x[place] - middleX, y[place] - middleY);
-      const middle = places.reduce((best, place) => (away(place) < away(best) ? place : best));
-      Object.assign(this.view, { x: x[middle] / GRAIN, y: y[middle] / GRAIN });
+      const [medianX, medianY] = [median(indices.map((index) => x[index])), median(indices.map((index) => y[index]))];
+      const away = (index) => Math.hypot(x[index] - medianX, y[index] - medianY);
+      const middle = indices.reduce((best, index) => (away(index) < away(best) ? index : best));
+      Object.assign(this.view, { x: x[middle] / GRID_SIZE, y: y[middle] / GRID_SIZE });
     }
-    this.zoom(STEP);
+    this.zoom(ZOOM_STEP);
   }
 
   nearest(x, y) {
-    let [best, least] = [null, REACH * REACH];
-    for (let place = 0; place < this.data.ids.length; place++) {
-      const [px, py] = this.at(place);
+    let [best, least] = [null, PICK_RADIUS * PICK_RADIUS];
+    for (let index = 0; index < this.data.ids.length; index++) {
+      const [px, py] = this.at(index);
       const distance = (px - x) ** 2 + (py - y) ** 2;
-      if (distance < least) [best, least] = [place, distance];
+      if (distance < least) [best, least] = [index, distance];
     }
     return best;
   }
@@ -219,30 +218,30 @@ export class CorpusMap {
 
   listen() {
     const { canvas } = this;
-    const here = (event) => {
+    const position = (event) => {
       const box = canvas.getBoundingClientRect();
       return [event.clientX - box.left, event.clientY - box.top];
     };
     canvas.addEventListener("wheel", (event) => {
       if (!this.data) return;
       event.preventDefault();
-      this.zoom(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0016)), ...here(event));
+      this.zoom(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0016)), ...position(event));
     }, { passive: false });
     canvas.addEventListener("pointerdown", (event) => {
-      this.pointers.set(event.pointerId, here(event));
+      this.pointers.set(event.pointerId, position(event));
       this.moved = 0;
       canvas.setPointerCapture(event.pointerId);
     });
     canvas.addEventListener("pointermove", (event) => {
       if (!this.data || !this.box) return;
-      if (this.pointers.has(event.pointerId)) this.drag(event.pointerId, here(event));
-      else this.hover(...here(event));
+      if (this.pointers.has(event.pointerId)) this.drag(event.pointerId, position(event));
+      else this.hover(...position(event));
     });
     canvas.addEventListener("pointerup", (event) => {
       this.pointers.delete(event.pointerId);
       if (!this.data || this.moved > 4) return;
-      const place = this.nearest(...here(event));
-      if (place !== null) this.chosen(this.data.ids[place]);
+      const index = this.nearest(...position(event));
+      if (index !== null) this.onSelect(this.data.ids[index]);
     });
     canvas.addEventListener("pointercancel", (event) => this.pointers.delete(event.pointerId));
     canvas.addEventListener("pointerleave", () => this.hover(-99, -99));
@@ -250,7 +249,7 @@ export class CorpusMap {
       button.addEventListener("click", () => {
         if (!this.data || !this.box) return;
         if (button.dataset.map === "in") this.zoomIn();
-        else this.zoom(button.dataset.map === "all" ? 0 : 1 / STEP);
+        else this.zoom(button.dataset.map === "all" ? 0 : 1 / ZOOM_STEP);
       });
     }
     new ResizeObserver(() => this.draw()).observe(canvas);
@@ -274,41 +273,41 @@ export class CorpusMap {
 
   hover(x, y) {
     if (!this.data || !this.box) return;
-    const place = this.nearest(x, y);
-    if (place === this.hovered) return;
-    this.hovered = place;
+    const index = this.nearest(x, y);
+    if (index === this.hovered) return;
+    this.hovered = index;
     this.draw();
     clearTimeout(this.timer);
-    this.canvas.style.cursor = place === null ? "grab" : "pointer";
-    this.tip.hidden = place === null;
-    if (place === null) return;
-    const id = this.data.ids[place];
-    const label = this.data.labels[this.data.label[place]];
+    this.canvas.style.cursor = index === null ? "grab" : "pointer";
+    this.tip.hidden = index === null;
+    if (index === null) return;
+    const id = this.data.ids[index];
+    const label = this.data.labels[this.data.label[index]];
     show(this.tip, el("b", {}, String(id)), label ? el("span", { class: "quiet" }, ` ${label}`) : null);
-    this.placeTip(place);
+    this.placeTip(index);
     this.timer = setTimeout(async () => {
-      const found = await get(`/v1/document?id=${encodeURIComponent(id)}`).catch(() => null);
-      if (!found || this.hovered !== place) return;
-      const [name, ...beside] = heading(found);
-      const told = cut(snippet(titled(found.text).body, new Set()), TOLD);
-      show(this.tip, el("b", {}, name), beside, label ? el("span", { class: "quiet" }, ` ${label}`) : null, el("p", {}, told));
-      this.placeTip(place);
+      const document_ = await get(`/v1/document?id=${encodeURIComponent(id)}`).catch(() => null);
+      if (!document_ || this.hovered !== index) return;
+      const [name, ...rest] = heading(document_);
+      const excerpt = cut(snippet(splitTitle(document_.text).body, new Set()), TIP_LENGTH);
+      show(this.tip, el("b", {}, name), rest, label ? el("span", { class: "quiet" }, ` ${label}`) : null, el("p", {}, excerpt));
+      this.placeTip(index);
     }, 120);
   }
 
-  // Beside the point, on the side where it hides no hit; below the map where each side would.
-  placeTip(place) {
-    const [x, y] = this.at(place);
+  // Places the tooltip next to its point where it covers no hit, else below the map.
+  placeTip(index) {
+    const [x, y] = this.at(index);
     const { offsetWidth: width, offsetHeight: height } = this.tip;
-    const lit = this.litPlaces().map((one) => this.at(one));
+    const highlighted = this.highlightedIndices().map((one) => this.at(one));
     const isFree = ([left, top]) => {
       const [right, bottom] = [left + width, top + height];
       const isInside = left >= 0 && top >= 0 && right <= this.box.width && bottom <= this.box.height;
-      return isInside && !lit.some(([px, py]) => px > left - RADIUS && px < right + RADIUS && py > top - RADIUS && py < bottom + RADIUS);
+      return isInside && !highlighted.some(([px, py]) => px > left - HIT_RADIUS && px < right + HIT_RADIUS && py > top - HIT_RADIUS && py < bottom + HIT_RADIUS);
     };
-    const across = [x + GAP, x - GAP - width, x - width / 2];
-    const down = [y + GAP, y - GAP - height];
-    const below = [Math.max(0, Math.min(x - width / 2, this.box.width - width)), this.box.height + GAP];
+    const across = [x + TIP_GAP, x - TIP_GAP - width, x - width / 2];
+    const down = [y + TIP_GAP, y - TIP_GAP - height];
+    const below = [Math.max(0, Math.min(x - width / 2, this.box.width - width)), this.box.height + TIP_GAP];
     const [left, top] = down.flatMap((one) => across.map((other) => [other, one])).find(isFree) ?? below;
     this.tip.style.left = `${left}px`;
     this.tip.style.top = `${top}px`;

@@ -1,29 +1,28 @@
-// Hits, and what to show where there are none.
+// The list of hits, and messages shown instead of hits.
 
 import { go } from "./address.js";
 import { excerpt, heading, shortFacts } from "./documents.js";
-import { el, number, show } from "./dom.js";
-import { press } from "./screen.js";
-import { explainInto } from "./why.js";
+import { clickVerb, el, number, show } from "./dom.js";
+import { showExplanation } from "./explain.js";
 
-// `order` is "words" or "bits"; `choose` takes another one; `more` asks for so many hits.
-export function showHits(place, { answer, cause, info, map, filter, order, choose, label, most, more }) {
+// `order` is "words" or "bits", `choose` changes it; `more` loads hits beyond those shown, at most `most`.
+export function showHits(place, { answer, source, info, map, filter, order, choose, label, most, more }) {
   const words = new Set(answer.words);
   const list = el("ol", { class: "hits" });
   const append = (hits) => {
     const before = list.children.length;
-    list.append(...hits.map((hit, at) => hitCard(hit, { rank: before + at + 1, cause, words, bits: answer.bits, order, info, map, filter })));
+    list.append(...hits.map((hit, at) => hitCard(hit, { rank: before + at + 1, source, words, bits: answer.bits, order, info, map, filter })));
   };
   append(answer.hits);
   show(
     place,
-    cause.document ? likeHead(cause.document, info) : orderBar(order, choose),
-    answer.unknown_words.length ? el("p", { class: "unknown quiet" }, "Not known: ", el("b", {}, answer.unknown_words.join(", "))) : null,
+    source.document ? similarHead(source.document, info) : orderBar(order, choose),
+    answer.unknown_words.length ? el("p", { class: "unknown quiet" }, "Unknown words: ", el("b", {}, answer.unknown_words.join(", "))) : null,
     answer.hits.length ? [list, foot({ list, append, most, more })] : noHits(label, filter),
   );
 }
 
-// What decides the order: words among the candidates that the bits chose, or the bits alone.
+// Buttons to order the hits by shared words or by bits only.
 function orderBar(order, choose) {
   const choice = (name, text, title) =>
     el("button", { type: "button", class: "choice", title, "aria-pressed": String(order === name), onclick: () => choose(name) }, text);
@@ -31,39 +30,39 @@ function orderBar(order, choose) {
     "p",
     { class: "order quiet" },
     "Order by",
-    choice("words", "words in both", "The bits choose candidates; those that share most with your words come first"),
-    choice("bits", "bits alone", "The documents with the most bits alike come first, whatever their words"),
+    choice("words", "shared words", "The bits select candidates; those that share the most words with your query come first"),
+    choice("bits", "bits only", "The documents whose codes match in the most bits come first, whatever their words"),
   );
 }
 
-// How many hits there are, and a way to more of them.
+// The number of hits shown, and a button to load more.
 function foot({ list, append, most, more }) {
   const count = el("span", { class: "quiet" });
-  const button = el("button", { type: "button", class: "button more", onclick: grow }, "More");
-  const trouble = el("div", {});
+  const button = el("button", { type: "button", class: "button more", onclick: loadMore }, "More");
+  const failure = el("div", {});
   let isAll = false;
-  tell();
-  return el("div", { class: "foot" }, el("p", {}, count, button), trouble);
+  update();
+  return el("div", { class: "foot" }, el("p", {}, count, button), failure);
 
-  function tell() {
+  function update() {
     const shown = list.children.length;
     count.textContent = shown === 1 ? "1 hit shown" : `${number(shown)} hits shown`;
     button.hidden = isAll || shown >= most;
   }
 
-  async function grow() {
+  async function loadMore() {
     const shown = list.children.length;
     button.disabled = true;
-    show(trouble);
+    show(failure);
     try {
       const hits = await more(shown);
       isAll = hits.length <= shown;
       append(hits.slice(shown));
-      tell();
-      // Who pressed the button by key goes on from the first hit that is new.
+      update();
+      // Keyboard users continue at the first new hit.
       if (!isAll) list.children[shown].querySelector(".hit-head").focus();
     } catch (error) {
-      if (error.name !== "AbortError") showError(trouble, error, grow);
+      if (error.name !== "AbortError") showError(failure, error, loadMore);
     }
     button.disabled = false;
   }
@@ -77,12 +76,12 @@ function noHits(label, filter) {
     { class: "note" },
     el("h2", {}, "No hits"),
     label
-      ? [el("p", {}, `Only documents with the label “${label}” were looked at. Without this filter there may be hits.`), unfilter(filter)]
-      : el("p", {}, "Use other or more words."),
+      ? [el("p", {}, `Only documents with the label “${label}” were searched. There may be hits without this filter.`), unfilter(filter)]
+      : el("p", {}, "Use different or additional words."),
   );
 }
 
-function likeHead(document_, info) {
+function similarHead(document_, info) {
   return el(
     "div",
     { class: "like" },
@@ -90,20 +89,20 @@ function likeHead(document_, info) {
     el("h2", {}, heading(document_)),
     el("p", { class: "text" }, document_.text.trim() ? excerpt(document_) : "(no text)"),
     el("p", { class: "labels" }, shortFacts(document_)),
-    el("p", { class: "quiet" }, `Below: the documents with the most of the ${info.bits} bits alike. Open one to see why.`),
+    el("p", { class: "quiet" }, `The documents below match in the most of the ${info.bits} bits. Open one to see why.`),
   );
 }
 
-function hitCard(hit, { rank, cause, words, bits, order, info, map, filter }) {
+function hitCard(hit, { rank, source, words, bits, order, info, map, filter }) {
   const why = el("div", { class: "why", hidden: true });
   const name = el("span", { class: "name" });
   const text = el("p", { class: "text" });
-  const mark = (marked) => {
-    show(name, heading(hit, marked));
-    show(text, excerpt(hit, marked));
+  const mark = (words) => {
+    show(name, heading(hit, words));
+    show(text, excerpt(hit, words));
   };
   mark(words);
-  const head = el("button", { type: "button", class: "hit-head", "aria-expanded": "false" }, name, nearness(hit, bits, order));
+  const head = el("button", { type: "button", class: "hit-head", "aria-expanded": "false" }, name, closeness(hit, bits, order));
   const card = el(
     "li",
     { class: "hit", onpointerenter: () => map.point(hit.id), onpointerleave: () => map.point(null) },
@@ -127,60 +126,60 @@ function hitCard(hit, { rank, cause, words, bits, order, info, map, filter }) {
     why.hidden = !open;
     head.setAttribute("aria-expanded", String(open));
     card.toggleAttribute("data-open", open);
-    if (open && !why.childNodes.length) explainInto(why, { hit, rank, order, cause, info, found: mark });
+    if (open && !why.childNodes.length) showExplanation(why, { hit, rank, order, source, info, onWords: mark });
   });
   return card;
 }
 
-// What the order goes by comes first, and the bar is of it, so that bars never grow down the list.
-function nearness(hit, bits, order) {
-  const alike = bits - hit.distance;
-  const byBits = el("span", { class: "bits-alike" }, order === "bits" ? el("b", {}, String(alike)) : String(alike), ` of ${bits} bits alike`);
+// The bar shows the value by which hits are ordered, so bars never get longer down the list.
+function closeness(hit, bits, order) {
+  const matching = bits - hit.distance;
+  const byBits = el("span", { class: "bits-alike" }, order === "bits" ? el("b", {}, String(matching)) : String(matching), ` of ${bits} bits match`);
   const title = `${hit.distance} of ${bits} bits differ`;
-  // Half of all bits are alike by chance: the bar begins there.
-  if (order === "bits") return el("span", { class: "near", title }, meter(2 * (alike / bits - 0.5)), byBits);
+  // Half of the bits match by chance, so the bar starts there.
+  if (order === "bits") return el("span", { class: "near", title }, meter(2 * (matching / bits - 0.5)), byBits);
   return el("span", { class: "near", title }, meter(hit.score), el("span", { class: "score" }, "words ", el("b", {}, hit.score.toFixed(2))), byBits);
 }
 
-function meter(share) {
+function meter(fraction) {
   const bar = el("i", {});
-  bar.style.width = `${Math.min(100, Math.max(0, Math.round(100 * share)))}%`;
+  bar.style.width = `${Math.min(100, Math.max(0, Math.round(100 * fraction)))}%`;
   return el("span", { class: "meter", "aria-hidden": "true" }, bar);
 }
 
-export function showEmpty(place, { info, filter, examples = [], message = "" }) {
-  const tries = examples.map((text) =>
+export function showEmpty(place, { info, filter, suggestions = [], message = "" }) {
+  const buttons = suggestions.map((text) =>
     el("button", { type: "button", class: "chip", onclick: () => go({ view: "search", query: text }) }, text),
   );
   show(
     place,
-    message ? el("div", { class: "note" }, el("h2", {}, message), el("p", {}, "Choose another label, or clear the field."), unfilter(filter)) : null,
+    message ? el("div", { class: "note" }, el("h2", {}, message), el("p", {}, "Choose another label or clear the field."), unfilter(filter)) : null,
     el(
       "div",
       { class: "note" },
-      el("h1", {}, info.takes_text ? "Find documents by what they are about" : "Find documents that are alike"),
+      el("h1", {}, info.takes_text ? "Find documents by topic" : "Find similar documents"),
       el(
         "p",
-        { class: "learnt" },
-        `There are ${number(info.documents)} documents here. ${learntFrom(info)} `,
-        info.takes_text ? "Each bit stands for two groups of words, and tells which of them a document is rather about. " : "",
-        `A document is kept as its ${info.bits} bits.`,
+        { class: "training" },
+        `${number(info.documents)} documents are indexed. ${trainingSentence(info)} `,
+        info.takes_text ? "Each bit stands for two groups of words and shows which of them a document is closer to. " : "",
+        `The code of a document is its ${info.bits} bits.`,
       ),
       el(
         "p",
         {},
         info.takes_text
-          ? "Your words get bits too. Documents with like bits are the candidates, and those that share most with your words come first. Open a hit to see why it is there."
-          : `Documents with like bits are near each other on the map. ${press()} on a point to see the documents most like it.`,
+          ? "Your query is encoded in the same way. Documents with similar codes are the candidates, and those that share the most words with your query come first. Open a hit to see why it was found."
+          : `Documents with similar codes are near each other on the map. ${clickVerb()} a point to see the documents most similar to it.`,
       ),
-      tries.length ? el("p", { class: "tries" }, el("span", { class: "quiet" }, "Try "), tries) : null,
+      buttons.length ? el("p", { class: "tries" }, el("span", { class: "quiet" }, "Try "), buttons) : null,
     ),
   );
 }
 
-export const learntFrom = (info) =>
-  `The ${info.bits} bits were learnt from ${
-    info.documents_learnt_from === info.documents ? "them" : `${number(info.documents_learnt_from)} documents`
+export const trainingSentence = (info) =>
+  `The ${info.bits} bits were learned from ${
+    info.documents_learnt_from === info.documents ? "these documents" : `${number(info.documents_learnt_from)} documents`
   }.`;
 
 export function showError(place, error, again) {
@@ -193,8 +192,8 @@ export function showError(place, error, again) {
     el(
       "div",
       { class: "note", role: "status" },
-      el("h2", {}, unknown ? "None of these words is known here" : sentence(facts.what)),
-      el("p", {}, unknown ? "No document uses them often enough. Go on typing, or use other words." : next),
+      el("h2", {}, unknown ? "None of these words is in the vocabulary" : sentence(facts.what)),
+      el("p", {}, unknown ? "They do not occur in enough documents. Continue typing or use other words." : next),
       !unknown && facts.allowed && !next.includes(facts.allowed) ? el("p", {}, `Allowed: ${facts.allowed}.`) : null,
       isTheirs ? null : el("p", {}, el("button", { type: "button", class: "button", onclick: again }, "Try again")),
       isTheirs || !facts.request_id ? null : el("p", { class: "quiet" }, `Request ${facts.request_id}`),

@@ -1,33 +1,33 @@
-// Light or dark: as the system has it, until the switch is used.
+// Light or dark theme: the system's preference until the button is used.
 
 const system = matchMedia("(prefers-color-scheme: dark)");
-const KEY = "fewbits-theme";
+const STORAGE_KEY = "fewbits-theme";
 
-function chosen() {
+function stored() {
   try {
-    return localStorage.getItem(KEY);
+    return localStorage.getItem(STORAGE_KEY);
   } catch {
-    return null; // storage may be forbidden
+    return null; // storage may be disabled
   }
 }
 
-export function startTheme(button, changed) {
+export function startTheme(button, onChange) {
   const apply = () => {
-    const theme = chosen() ?? (system.matches ? "dark" : "light");
+    const theme = stored() ?? (system.matches ? "dark" : "light");
     document.documentElement.dataset.theme = theme;
     button.textContent = theme === "dark" ? "Light" : "Dark";
-    changed();
+    onChange();
   };
   button.addEventListener("click", () => {
     const next = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
     try {
-      localStorage.setItem(KEY, next);
+      localStorage.setItem(STORAGE_KEY, next);
     } catch {
-      // then it lasts until the page is left
+      // the choice lasts until the page is closed
     }
     document.documentElement.dataset.theme = next;
     button.textContent = next === "dark" ? "Light" : "Dark";
-    changed();
+    onChange();
   });
   system.addEventListener("change", apply);
   apply();

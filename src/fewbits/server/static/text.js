@@ -1,11 +1,11 @@
-// Finding words in texts, to show where a query and a document meet.
+// Text processing: titles, excerpts, and highlighting of words.
 
 const WORD = /[\p{L}\p{N}]+/gu;
-const SHOWN = 260;
+const SNIPPET_LENGTH = 260;
 
-const LONGEST_TITLE = 200;
-const LONGEST_SUGGESTION = 80;
-const SUGGESTED_WORDS = 5;
+const MAX_TITLE_LENGTH = 200;
+const MAX_SUGGESTION_LENGTH = 80;
+const SUGGESTION_WORDS = 5;
 const FUNCTION_WORDS = new Set(
   (
     "a about above after again all also although an and any are as at be because been before being between both but by can could "
@@ -16,35 +16,35 @@ const FUNCTION_WORDS = new Set(
   ).split(" "),
 );
 
-// Many texts are a title on a line of its own and then the rest.
-export function titled(text) {
+// Splits a text into the first line, if short enough to be a title, and the rest.
+export function splitTitle(text) {
   const whole = text.trim();
-  const end = whole.slice(0, LONGEST_TITLE).indexOf("\n");
+  const end = whole.slice(0, MAX_TITLE_LENGTH).indexOf("\n");
   return end > 0 ? { title: whole.slice(0, end).trim(), body: whole.slice(end).trim() } : { title: "", body: whole };
 }
 
-// A query to begin with: a document's title, or the words that it uses most, in the order in which they come.
+// Suggests a query: the title of a document, or its most frequent words in order of appearance.
 export function suggestion(text) {
-  const { title } = titled(text);
-  if (title && title.length <= LONGEST_SUGGESTION) return title;
+  const { title } = splitTitle(text);
+  if (title && title.length <= MAX_SUGGESTION_LENGTH) return title;
   const counts = new Map();
   for (const [word] of (title || text.slice(0, 2000)).toLowerCase().matchAll(WORD)) {
     if (word.length > 2 && !FUNCTION_WORDS.has(word) && !/^\p{N}/u.test(word)) counts.set(word, (counts.get(word) ?? 0) + 1);
   }
-  const most = new Set([...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a)).slice(0, SUGGESTED_WORDS));
+  const most = new Set([...counts.keys()].sort((a, b) => counts.get(b) - counts.get(a)).slice(0, SUGGESTION_WORDS));
   const words = [...counts.keys()].filter((word) => most.has(word)).join(" ");
-  return words.length <= LONGEST_SUGGESTION ? words : "";
+  return words.length <= MAX_SUGGESTION_LENGTH ? words : "";
 }
 
-// The beginning of a text, never half a word where there are several.
+// Shortens a text, at a word boundary if it has one.
 export function cut(text, length) {
   if (text.length <= length) return text;
   const end = text.lastIndexOf(" ", length);
   return `${text.slice(0, end > 0 ? end : length)} …`;
 }
 
-// A text as nodes, with the given words marked.
-export function marked(text, words) {
+// Returns a text as nodes with the given words marked.
+export function highlight(text, words) {
   if (!words.size) return [text];
   const nodes = [];
   let end = 0;
@@ -60,16 +60,16 @@ export function marked(text, words) {
   return nodes;
 }
 
-// The part of a text around the first word that is looked for.
+// Returns the part of a text around the first of the given words.
 export function snippet(text, words) {
   const flat = text.slice(0, 20000).replace(/\s+/g, " ").trim();
-  if (flat.length <= SHOWN) return flat;
+  if (flat.length <= SNIPPET_LENGTH) return flat;
   let start = 0;
   for (const match of flat.matchAll(WORD)) {
     if (words.has(match[0].toLowerCase())) {
-      start = match.index < SHOWN * 0.7 ? 0 : flat.lastIndexOf(" ", Math.max(0, match.index - 60)) + 1;
+      start = match.index < SNIPPET_LENGTH * 0.7 ? 0 : flat.lastIndexOf(" ", Math.max(0, match.index - 60)) + 1;
       break;
     }
   }
-  return (start ? "… " : "") + cut(flat.slice(start), SHOWN);
+  return (start ? "… " : "") + cut(flat.slice(start), SNIPPET_LENGTH);
 }
