@@ -21,7 +21,7 @@ def shared_engine() -> SearchEngine:
 
 @pytest.fixture(scope="module")
 def client(shared_engine: SearchEngine) -> Iterator[TestClient]:
-    """A client of a read-only service with low limits."""
+    """Yield a client of a read-only service with low limits."""
     limits = Settings(body_bytes=20_000, text_length=500, hits=40, documents=5)
     with serving(create_app(shared_engine, limits, name="tiny", use_umap=False)) as client:
         yield client
@@ -29,6 +29,6 @@ def client(shared_engine: SearchEngine) -> Iterator[TestClient]:
 
 @pytest.fixture
 def writable(engine: SearchEngine) -> Iterator[TestClient]:
-    """A client of a service that accepts changes with the token."""
+    """Yield a client of a service that accepts changes with the token."""
     with serving(create_app(engine, Settings(token=TOKEN), use_umap=False)) as client:
         yield client

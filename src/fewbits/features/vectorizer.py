@@ -12,7 +12,7 @@ import re
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from itertools import repeat
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any
 
@@ -187,18 +187,19 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         columns = dict.fromkeys(map(self._column_of.get, self._tokenize(text)))
         return [self.vocabulary_[column] for column in columns if column is not None]
 
-    def unknown_words(self, text: str) -> list[str]:
+    def unknown_words(self, text: str, limit: int | None = None) -> list[str]:
         """Return the words of a text that have no part in the vocabulary, as written, in lower case.
 
         Each word is returned once, in order of appearance. Stop words and single letters are left out, as is a
-        word that the tokenizer splits into parts of which one is known.
+        word that the tokenizer splits into parts of which one is known. At most ``limit`` words are returned.
 
         >>> TextVectorizer().fit(["boats on a lake"]).unknown_words("The lake's house_boats, don't they? A lake")
         ['house_boats', "don't"]
         """
         check_is_fitted(self, "idf_")
         words = dict.fromkeys(WRITTEN_WORD.findall(text.lower()))
-        return [word for word in words if not self._is_ignored(word) and not self.known_words(word)]
+        unknown = (word for word in words if not self._is_ignored(word) and not self._has_known_token(word))
+        return list(islice(unknown, limit))
 
     def unknown_share(self, X: Iterable[str]) -> float:
         """Return the fraction of the words in texts, without stop words, that are not in the vocabulary."""
@@ -301,6 +302,9 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         """Return whether a word consists of nothing but stop words and single letters, such as "what's"."""
         parts = WORD_PART.findall(word)
         return all(len(part) == 1 or (self.stop_words and part in ENGLISH_STOP_WORDS) for part in parts)
+
+    def _has_known_token(self, word: str) -> bool:
+        return any(token in self._column_of for token in self._tokenize(word))
 
 
 def _column_index(vocabulary: Sequence[str]) -> dict[bytes, int]:

@@ -152,5 +152,5 @@ class QueryBatcher:
 def make_response(engine: SearchEngine, query: str, hits: list[Hit]) -> SearchResponse:
     """Return hits with the words of the query that the engine knows and those that it does not."""
     vectorizer = engine.features
-    unknown = vectorizer.unknown_words(query)[:MAX_UNKNOWN_WORDS]
-    return SearchResponse(engine.n_bits, hits, vectorizer.known_words(query), unknown)
+    unknown_words = vectorizer.unknown_words(query, MAX_UNKNOWN_WORDS)
+    return SearchResponse(engine.n_bits, hits, vectorizer.known_words(query), unknown_words)
