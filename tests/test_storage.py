@@ -3,13 +3,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 
-from fewbits.errors import BrokenFolderError, MissingFileError, ParameterError
-from fewbits.storage import atomic_write, load_folder, read_json, save_folder, write_json
+from fewbits.errors import BrokenFolderError, LockedError, MissingFileError, ParameterError
+from fewbits.storage import atomic_write, folder_state, load_folder, read_json, save_folder, write_json, writer_lock
 
 
 def opened(folder: Path, kind: str, version: int) -> Path:
@@ -28,7 +29,7 @@ def test_a_saved_folder_opens_with_all_its_files(tmp_path: Path) -> None:
     assert (generation / "inner" / "b.txt").read_text() == "second"
 
 
-def test_saving_again_replaces_all_and_leaves_one_generation(tmp_path: Path) -> None:
+def test_saving_again_replaces_all_files_and_leaves_one_generation(tmp_path: Path) -> None:
     save_folder(tmp_path, "test", 1, write_two)
 
     def write_one(folder: Path) -> None:
@@ -39,7 +40,7 @@ def test_saving_again_replaces_all_and_leaves_one_generation(tmp_path: Path) -> 
     assert len(list(tmp_path.glob("generation-*"))) == 1
 
 
-def test_an_error_while_saving_leaves_the_last_state(tmp_path: Path) -> None:
+def test_an_error_while_saving_leaves_the_previous_state(tmp_path: Path) -> None:
     save_folder(tmp_path, "test", 1, write_two)
 
     def fail(folder: Path) -> None:
@@ -52,7 +53,7 @@ def test_an_error_while_saving_leaves_the_last_state(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("generation-*"))) == 1
 
 
-def test_what_a_crash_left_behind_neither_disturbs_reading_nor_stays(tmp_path: Path) -> None:
+def test_a_generation_left_by_a_crash_is_ignored_and_removed_by_the_next_save(tmp_path: Path) -> None:
     save_folder(tmp_path, "test", 1, write_two)
     (tmp_path / "generation-0123456789ab").mkdir()
     assert (opened(tmp_path, "test", 1) / "a.txt").read_text() == "first"
@@ -88,44 +89,44 @@ def damage(tmp_path: Path, how: str) -> None:
         ("not JSON", "manifest.json is not JSON"),
         ("manifest altered", "manifest.json was altered"),
         ("newer", r"newer format \(allowed: test up to version 1; got: 2\). Update fewbits: pip install -U fewbits"),
-        ("other kind", r"of another kind \(allowed: test; got: else\)"),
+        ("other kind", r"holds another kind of data \(allowed: test; got: else\)"),
     ],
 )
-def test_a_damaged_folder_is_refused_with_what_is_wrong(tmp_path: Path, how: str, message: str) -> None:
+def test_loading_a_damaged_folder_raises_an_error_with_the_reason(tmp_path: Path, how: str, message: str) -> None:
     save_folder(tmp_path, "test", 1, write_two)
     damage(tmp_path, how)
     with pytest.raises(BrokenFolderError, match=message):
         opened(tmp_path, "test", 1)
 
 
-def test_a_folder_that_is_not_there_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(MissingFileError, match=r"nowhere is no saved test.*manifest.json"):
+def test_loading_a_missing_folder_raises_an_error_with_its_name(tmp_path: Path) -> None:
+    with pytest.raises(MissingFileError, match=r"nowhere is not a saved test.*manifest.json"):
         opened(tmp_path / "nowhere", "test", 1)
 
 
-def test_a_folder_with_other_files_is_never_written_into(tmp_path: Path) -> None:
+def test_saving_into_a_folder_with_other_files_raises_an_error(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(ParameterError, match=r"holds other files.*got: thesis.tex"):
+    with pytest.raises(ParameterError, match=r"contains other files.*got: thesis.tex"):
         save_folder(tmp_path, "test", 1, write_two)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "generation-alpha"])
-def test_a_folder_that_only_looks_like_a_saved_one_is_never_written_into(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_text('{"name": "an extension of somebody\'s browser"}')
-    with pytest.raises(ParameterError, match=rf"holds other files.*got: {name}"):
+def test_saving_into_a_folder_that_only_resembles_a_saved_one_raises_an_error(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text('{"name": "a browser extension"}')
+    with pytest.raises(ParameterError, match=rf"contains other files.*got: {name}"):
         save_folder(tmp_path, "test", 1, write_two)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_a_saved_folder_of_another_kind_is_never_replaced(tmp_path: Path) -> None:
+def test_saving_over_a_folder_of_another_kind_raises_an_error(tmp_path: Path) -> None:
     save_folder(tmp_path, "test", 1, write_two)
-    with pytest.raises(ParameterError, match="holds other files"):
+    with pytest.raises(ParameterError, match="contains other files"):
         save_folder(tmp_path, "other", 1, write_two)
     assert (opened(tmp_path, "test", 1) / "a.txt").read_text() == "first"
 
 
-def test_files_are_as_open_to_others_as_the_user_wants(tmp_path: Path) -> None:
+def test_written_files_follow_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o077)
     try:
         write_json(tmp_path / "value.json", 1)
@@ -134,8 +135,9 @@ def test_files_are_as_open_to_others_as_the_user_wants(tmp_path: Path) -> None:
     assert (tmp_path / "value.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_readers_and_writers_at_one_time_see_whole_states_only(tmp_path: Path) -> None:
+def test_concurrent_readers_and_writers_see_complete_states_only(tmp_path: Path) -> None:
     script = """
+import signal
 import sys
 from pathlib import Path
 from fewbits.storage import save_folder
@@ -161,7 +163,7 @@ for _ in range(150):
     assert {"b"} in seen
 
 
-def test_a_file_keeps_its_old_content_until_the_new_one_is_whole(tmp_path: Path) -> None:
+def test_an_error_while_writing_a_file_keeps_its_old_content(tmp_path: Path) -> None:
     path = tmp_path / "value.json"
     write_json(path, {"old": 1})
 
@@ -174,3 +176,41 @@ def test_a_file_keeps_its_old_content_until_the_new_one_is_whole(tmp_path: Path)
         write_half()
     assert read_json(path) == {"old": 1}
     assert [entry.name for entry in tmp_path.iterdir()] == ["value.json"]
+
+
+def test_a_file_of_mutable_files_may_change_after_saving(tmp_path: Path) -> None:
+    save_folder(tmp_path, "test", 1, write_two, mutable_files=["a.txt"])
+    (opened(tmp_path, "test", 1) / "a.txt").write_text("changed")
+    assert (opened(tmp_path, "test", 1) / "a.txt").read_text() == "changed"
+
+
+def test_the_state_of_a_folder_changes_with_every_save(tmp_path: Path) -> None:
+    states = [folder_state(tmp_path)]
+    for _ in range(3):
+        save_folder(tmp_path, "test", 1, write_two)
+        states.append(folder_state(tmp_path))
+    assert states[0] is None
+    assert len(set(states)) == 4
+
+
+LOCK_AND_WAIT = """
+import sys
+from pathlib import Path
+from fewbits.storage import writer_lock
+with writer_lock(Path(sys.argv[1])):
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_lock_times_out_while_another_process_has_it_and_is_free_when_that_process_is_killed(tmp_path: Path) -> None:
+    arguments = [sys.executable, "-c", LOCK_AND_WAIT, str(tmp_path)]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "locked\n"
+        with pytest.raises(LockedError, match=r"still locked after 0.1 s"), writer_lock(tmp_path, 0.1):
+            pass
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        with writer_lock(tmp_path, 10):
+            pass

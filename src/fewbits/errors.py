@@ -1,10 +1,10 @@
-"""Every error fewbits raises on purpose: what was wrong, what is allowed, what was got, what to do next."""
+"""Exceptions of fewbits. A message says what is wrong, what is allowed, what was received, and what to do next."""
 
 from __future__ import annotations
 
 
 class FewbitsError(Exception):
-    """Base of all errors that fewbits raises on purpose.
+    """Base class of all exceptions in fewbits.
 
     >>> print(FewbitsError("n_bits is out of range", allowed="1 to 1024", got=0, hint="Try 64."))
     n_bits is out of range (allowed: 1 to 1024; got: 0). Try 64.
@@ -17,27 +17,27 @@ class FewbitsError(Exception):
         super().__init__(self.message)
 
     def __str__(self) -> str:
-        return self.message  # KeyError would print the message in quotes
+        return self.message  # KeyError would put the message in quotes
 
 
 class ParameterError(FewbitsError, ValueError):
-    """A parameter is outside what is allowed."""
+    """A parameter has a value that is not allowed."""
 
 
 class DataError(FewbitsError, ValueError):
-    """The documents, labels or arrays that were given cannot be used."""
+    """Documents, labels or arrays cannot be used."""
 
 
 class TrainingError(FewbitsError, ArithmeticError):
-    """A training has left the numbers that it can go on with."""
+    """Training diverged: the loss is not finite."""
 
 
 class MissingFileError(FewbitsError, FileNotFoundError):
-    """A file or folder that is needed is not there."""
+    """A required file or folder does not exist."""
 
 
 class BrokenFolderError(FewbitsError, ValueError):
-    """A saved folder is incomplete, altered, or of another format."""
+    """A saved folder is incomplete, was altered, or has another format."""
 
 
 class UnknownIdError(FewbitsError, KeyError):
@@ -49,16 +49,16 @@ class LockedError(FewbitsError, TimeoutError):
 
 
 class NotWritableError(FewbitsError, PermissionError):
-    """A folder may be read but not changed."""
+    """A folder is read-only."""
 
 
 class MissingExtraError(FewbitsError, ImportError):
-    """An optional part of fewbits is not installed.
+    """A feature needs an extra that is not installed.
 
     >>> print(MissingExtraError("reading Parquet", extra="parquet"))
-    reading Parquet needs an optional part of fewbits. Install it: pip install 'fewbits[parquet]'
+    reading Parquet needs an extra that is not installed. Install it: pip install 'fewbits[parquet]'
     """
 
     def __init__(self, purpose: str, *, extra: str, otherwise: str = "") -> None:
         hint = f"Install it: pip install 'fewbits[{extra}]'" + (f", or {otherwise}" if otherwise else "")
-        super().__init__(f"{purpose} needs an optional part of fewbits", hint=hint)
+        super().__init__(f"{purpose} needs an extra that is not installed", hint=hint)

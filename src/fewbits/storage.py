@@ -1,9 +1,9 @@
-"""How fewbits writes to disk: a file or a folder appears whole or not at all, and is checked when read.
+"""Atomic writes of files and folders, verified when read.
 
-A saved folder holds ``manifest.json`` and one sub-folder of files, its generation. Saving writes a new
-generation beside the old one and then replaces the manifest, which is a single atomic step: whoever reads
-finds the old state or the new one. The manifest carries the format's version and a checksum of every file, but for
-those that live: databases, which change in their place and have transactions of their own.
+A saved folder holds ``manifest.json`` and a subfolder with the files, the generation. Saving writes a new generation
+beside the old one and then replaces the manifest in one atomic step, so that readers see the old state or the new one.
+The manifest holds the format version and a checksum of every file except mutable ones: databases, which change in
+place and have their own transactions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TextIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,8 @@ from fewbits.errors import BrokenFolderError, LockedError, MissingFileError, Not
 MANIFEST = "manifest.json"
 LOCK = ".lock"
 GENERATION = re.compile(r"generation-[0-9a-f]{12}")
-LARGE = 64 << 20  # bytes from which a checksum takes noticeable time
-LOCK_POLL = 0.05  # seconds between two tries to become the writer
+LARGE = 64 << 20  # bytes; the checksum of a larger file takes noticeable time
+LOCK_POLL_S = 0.05
 RESTORE = "Restore a copy, or save it again."
 
 Loaded = TypeVar("Loaded")
@@ -40,77 +40,77 @@ Loaded = TypeVar("Loaded")
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    """Open a file beside ``path`` that takes its place when the block ends well."""
+    """Open a temporary file for writing that replaces ``path`` if the block ends without an error."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
     try:
-        with beside.open("xb") as stream:
+        with temporary.open("xb") as stream:
             yield stream
             stream.flush()
             os.fsync(stream.fileno())
-        beside.replace(path)
+        temporary.replace(path)
     except BaseException:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write a value as readable JSON, whole or not at all."""
+    """Write a value as indented JSON, atomically."""
     with atomic_write(path) as stream:
         stream.write((json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file that :func:`write_json` wrote."""
+    """Read a JSON file."""
     try:
         return json.loads(path.read_bytes())
     except FileNotFoundError:
-        raise MissingFileError(f"{path} is not there") from None
+        raise MissingFileError(f"{path} does not exist") from None
     except ValueError as error:
         raise BrokenFolderError(f"{path} is not JSON", got=error, hint=RESTORE) from error
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write named arrays as safetensors."""
+    """Write named arrays to a safetensors file."""
     save_file({name: np.ascontiguousarray(values) for name, values in arrays.items()}, path)
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Read named arrays."""
+    """Read named arrays from a safetensors file."""
     try:
         return dict(load_file(path))
     except (SafetensorError, OSError, ValueError) as error:
-        raise BrokenFolderError(f"{path} holds no arrays", got=error, hint=RESTORE) from error
+        raise BrokenFolderError(f"{path} is not a valid safetensors file", got=error, hint=RESTORE) from error
 
 
 def write_array(path: Path, values: NDArray[Any]) -> None:
-    """Write one array in a form that can be mapped into memory."""
+    """Write an array to a ``.npy`` file."""
     np.save(path, values, allow_pickle=False)
 
 
 def read_array(path: Path, *, memory_map: bool = False) -> NDArray[Any]:
-    """Read one array; mapped, it stays on disk until it is needed, and changes to it never reach the file."""
+    """Read an array from a ``.npy`` file; a memory map loads pages on access and never writes changes back."""
     try:
         return np.load(path, mmap_mode="c" if memory_map else None, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise BrokenFolderError(f"{path} holds no array", got=type(error).__name__, hint=RESTORE) from error
+        raise BrokenFolderError(f"{path} is not a valid .npy file", got=type(error).__name__, hint=RESTORE) from error
 
 
 def check_replaceable(folder: Path, kind: str) -> None:
-    """Refuse a folder that holds anything but an earlier save of the same kind."""
+    """Raise an error if a folder contains anything but an earlier save of the same kind."""
     if folder.exists() and not folder.is_dir():
-        raise ParameterError(f"{folder} is a file", allowed="a folder that is new or was saved by fewbits")
+        raise ParameterError(f"{folder} is a file", allowed="a new folder, or one saved by fewbits")
     if not folder.is_dir() or _saved_kind(folder) == kind:
         return
-    # What a first save leaves behind when it is killed is ours too.
+    # Generations and hidden files may be left over from a first save that was killed.
     others = [
         path.name for path in folder.iterdir() if not GENERATION.fullmatch(path.name) and not path.name.startswith(".")
     ]
     if others:
         raise ParameterError(
-            f"{folder} holds other files",
-            allowed=f"a folder that is new, empty, or a saved {kind}",
+            f"{folder} contains other files",
+            allowed=f"a new or empty folder, or a saved {kind}",
             got=", ".join(sorted(others)[:3]),
             hint="Choose another folder.",
         )
@@ -119,9 +119,9 @@ def check_replaceable(folder: Path, kind: str) -> None:
 def save_folder(
     folder: Path, kind: str, version: int, write: Callable[[Path], None], *, mutable_files: Collection[str] = ()
 ) -> None:
-    """Save a folder of one kind: ``write`` fills an empty generation, which then replaces the last one.
+    """Save a folder: ``write`` fills an empty generation, which then replaces the previous one.
 
-    Files that are ``mutable_files`` may change later, and so have no checksum.
+    ``mutable_files`` names files that may change later and therefore get no checksum.
     """
     check_replaceable(folder, kind)
     folder.mkdir(parents=True, exist_ok=True)
@@ -131,19 +131,19 @@ def save_folder(
         try:
             write(generation)
             names = _file_names(generation)
+            for name in names:
+                _sync_file(generation / name)
             manifest = {
                 "format": kind,
                 "version": version,
                 "generation": generation.name,
-                "files": {name: _facts(generation / name) for name in names if name not in mutable_files},
+                "files": {name: _file_facts(generation / name) for name in names if name not in mutable_files},
             }
-            for name in mutable_files:
-                _sync_file(generation / name)
             write_json(folder / MANIFEST, {**manifest, "checksum": _checksum(manifest)})
         except BaseException:
             shutil.rmtree(generation, ignore_errors=True)
             raise
-        for other in folder.iterdir():  # the last one, and what a killed save left
+        for other in folder.iterdir():  # the previous generation, and any left by a save that was killed
             if other != generation and GENERATION.fullmatch(other.name):
                 shutil.rmtree(other, ignore_errors=True)
 
@@ -151,15 +151,15 @@ def save_folder(
 def load_folder(
     folder: Path, kind: str, version: int, read: Callable[[Path], Loaded], *, verify: bool = True, oldest: int = 1
 ) -> Loaded:
-    """Check a saved folder and ``read`` its generation; without ``verify`` large files are checked by size only."""
+    """Check a saved folder and ``read`` its generation; without ``verify``, check large files by size only."""
     while True:
         manifest = _read_manifest(folder, kind, version)
         if manifest["version"] < oldest:
             raise BrokenFolderError(
-                f"{folder} is of an older format",
+                f"{folder} has an older format",
                 allowed=f"{kind} from version {oldest}",
                 got=manifest["version"],
-                hint="Make it again from its documents.",
+                hint="Create it again from its documents.",
             )
         generation = folder / manifest["generation"]
         try:
@@ -167,35 +167,38 @@ def load_folder(
                 _check_file(generation / name, facts, verify=verify)
             return read(generation)
         except (BrokenFolderError, OSError):
-            # Somebody may have saved meanwhile and removed what was being read; then there is a newer state.
+            # A concurrent save may have removed this generation; then the manifest names a newer one.
             if _read_manifest(folder, kind, version) == manifest:
                 raise
 
 
-def state_of(folder: Path) -> tuple[int, int] | None:
-    """What differs after each save, at the cost of a look; None where nothing is saved."""
+def folder_state(folder: Path) -> tuple[int, int] | None:
+    """Return a value that changes with every save, from one ``stat`` call; None if nothing is saved."""
     try:
-        found = (folder / MANIFEST).stat()
+        status = (folder / MANIFEST).stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns
+    return status.st_ino, status.st_mtime_ns
+
+
+state_of = folder_state
 
 
 def _read_manifest(folder: Path, kind: str, version: int) -> dict[str, Any]:
     path = folder / MANIFEST
     if not path.is_file():
         raise MissingFileError(
-            f"{folder} is no saved {kind}",
+            f"{folder} is not a saved {kind}",
             allowed=f"a folder with {MANIFEST}",
-            hint="Check the path, or save one there.",
+            hint="Check the path, or save there first.",
         )
     manifest = read_json(path)
     if not isinstance(manifest, dict) or manifest.get("format") != kind:
-        found = manifest.get("format") if isinstance(manifest, dict) else None
-        raise BrokenFolderError(f"{folder} is of another kind", allowed=kind, got=found)
+        other = manifest.get("format") if isinstance(manifest, dict) else None
+        raise BrokenFolderError(f"{folder} holds another kind of data", allowed=kind, got=other)
     if not isinstance(manifest.get("version"), int) or manifest["version"] > version:
         raise BrokenFolderError(
-            f"{folder} is of a newer format",
+            f"{folder} has a newer format",
             allowed=f"{kind} up to version {version}",
             got=manifest.get("version"),
             hint="Update fewbits: pip install -U fewbits",
@@ -216,16 +219,12 @@ def _file_names(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
-def _facts(path: Path) -> dict[str, Any]:
-    """Size and checksum of a file, once its bytes are on the disk."""
-    with path.open("rb") as stream:
-        os.fsync(stream.fileno())
-        digest = _sha256(stream)
-    _sync_folder(path.parent)
-    return {"bytes": path.stat().st_size, "sha256": digest}
+def _file_facts(path: Path) -> dict[str, Any]:
+    return {"bytes": path.stat().st_size, "sha256": _sha256(path)}
 
 
 def _sync_file(path: Path) -> None:
+    """Wait until a file and its entry in the folder are on disk."""
     with path.open("rb") as stream:
         os.fsync(stream.fileno())
     _sync_folder(path.parent)
@@ -238,17 +237,15 @@ def _check_file(path: Path, facts: dict[str, Any], *, verify: bool) -> None:
     if size != facts["bytes"]:
         problem = "truncated" if size < facts["bytes"] else "altered"
         raise BrokenFolderError(f"{path} is {problem}", allowed=f"{facts['bytes']} bytes", got=size, hint=RESTORE)
-    if verify or size < LARGE:
-        with path.open("rb") as stream:
-            digest = _sha256(stream)
-        if digest != facts["sha256"]:
-            raise BrokenFolderError(f"{path} was altered: its checksum differs", hint=RESTORE)
+    if (verify or size < LARGE) and _sha256(path) != facts["sha256"]:
+        raise BrokenFolderError(f"{path} was altered: its checksum differs", hint=RESTORE)
 
 
-def _sha256(stream: BinaryIO) -> str:
-    digest = hashlib.sha256()
-    while block := stream.read(1 << 20):
-        digest.update(block)
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()  # hashlib.file_digest needs Python 3.11
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
     return digest.hexdigest()
 
 
@@ -257,42 +254,55 @@ def _checksum(manifest: dict[str, Any]) -> str:
 
 
 @contextmanager
-def writer_lock(folder: Path, wait: float | None = None) -> Iterator[None]:
-    """Let writers wait for each other, so many seconds at most; the system drops the lock of one that dies."""
+def writer_lock(folder: Path, timeout: float | None = None) -> Iterator[None]:
+    """Hold the lock that every process takes before it changes a folder, waiting for at most ``timeout`` seconds.
+
+    The operating system releases the lock when the process ends, however it ends. On Windows there is no lock: only
+    one process at a time may write.
+    """
+    # Not the filelock package: it polls, while flock without a timeout queues writers in the kernel.
     try:
         import fcntl
-    except ImportError:  # Windows: there, one process writes at a time or none is promised
+    except ImportError:  # Windows
         yield
         return
+    with _open_lock_file(folder) as stream:
+        if timeout is None:
+            fcntl.flock(stream, fcntl.LOCK_EX)
+        else:
+            _poll(lambda: fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB), folder, timeout)
+        yield
+
+
+def _open_lock_file(folder: Path) -> TextIO:
     try:
-        stream = (folder / LOCK).open("a")
+        return (folder / LOCK).open("a")
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise
         raise NotWritableError(
-            f"{folder} may not be changed", got=error.strerror, hint="It can be read; to change it, copy it."
+            f"{folder} is read-only", got=error.strerror, hint="It can be searched; to change it, copy it."
         ) from error
-    with stream:
-        if wait is None:
-            fcntl.flock(stream, fcntl.LOCK_EX)
-        deadline = time.monotonic() + (wait or 0)
-        while wait is not None:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise LockedError(
-                        f"another process is changing {folder}",
-                        got=f"no turn within {wait:g} s",
-                        hint="Try again when it has finished; searching goes on meanwhile.",
-                    ) from None
-            time.sleep(LOCK_POLL)
-        yield
+
+
+def _poll(lock: Callable[[], None], folder: Path, timeout: float) -> None:
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            lock()
+            return
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise LockedError(
+                    f"another process is changing {folder}",
+                    got=f"still locked after {timeout:g} s",
+                    hint="Try again when it has finished; searching remains possible.",
+                ) from None
+        time.sleep(LOCK_POLL_S)
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a rename durable; not every system can open a folder, and there it is not needed."""
+    """Make a rename in a folder durable; only POSIX systems need it and can open a folder."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:

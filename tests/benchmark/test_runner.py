@@ -116,7 +116,7 @@ def test_an_unknown_suite_and_a_missing_data_set_are_told_at_once(tmp_path: Path
         load_suite("slow")
     with pytest.raises(MissingFileError, match=r"slow.toml is not there"):
         load_suite("slow.toml")
-    with pytest.raises(MissingFileError, match=r"nowhere.mat is not there\."):
+    with pytest.raises(MissingFileError, match=r"nowhere.mat does not exist\."):
         list(run_all([Spec("lsh", str(tmp_path / "nowhere.mat"), 8, 0)]))
 
 
@@ -254,7 +254,7 @@ def test_a_data_set_that_is_lost_on_the_way_fails_its_own_runs_alone(tiny: Path,
     failed, well = (step.result for step in steps)
     assert failed is not None
     assert well is not None
-    assert "lost.mat is not there" in str(failed.error)
+    assert "lost.mat does not exist" in str(failed.error)
     assert well.error is None
     assert [result.dataset for result in load_failures(tmp_path / "results")] == ["lost.mat"]
 

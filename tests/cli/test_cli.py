@@ -158,15 +158,15 @@ def test_one_bad_query_of_many_is_told_and_the_others_are_answered(saved: Path) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("search", "nowhere", "boat"), "Error: nowhere is no saved fewbits engine"),
+        (("search", "nowhere", "boat"), "Error: nowhere is not a saved fewbits engine"),
         (("search", "ENGINE", "boat", "-k", "61"), "allowed: 1 to 60"),
         (("search", "ENGINE", "xyzzy"), "the query says nothing"),
         (("similar", "ENGINE", "nobody"), "no document has the id 'nobody'"),
         (("similar", "ENGINE", "7"), "no document has the id '7'"),
-        (("fit", "CORPUS", "--text", "body", "-o", "FULL"), "holds other files"),
+        (("fit", "CORPUS", "--text", "body", "-o", "FULL"), "contains other files"),
         (("fit", "CORPUS", "--text", "body", "-o", "/proc/x"), "/proc/x"),
         (("fit", "CORPUS", "--text", "body", "-o", "x", "--token-pattern", "("), "not a valid regular expression"),
-        (("fit", "nowhere.jsonl", "-o", "x"), "nowhere.jsonl is not there"),
+        (("fit", "nowhere.jsonl", "-o", "x"), "nowhere.jsonl does not exist"),
         (("fit", "CORPUS", "-o", "x"), "line 1 has no field 'text'"),
         (("fit", "CORPUS", "--text", "body", "-o", "x", "--bits", "0"), "n_bits, the code length"),
         (("fit", "CORPUS", "--text", "body", "-o", "x", "--method", "magic"), "no such method"),

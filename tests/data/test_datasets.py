@@ -181,7 +181,7 @@ def test_a_mat_file_of_another_layout_is_refused_with_what_it_lacks(tmp_path: Pa
     (tmp_path / "y.mat").write_text("plain")
     with pytest.raises(DataError, match=r"no .mat file that can be read"):
         load_dataset(tmp_path / "y.mat")
-    with pytest.raises(MissingFileError, match=r"z.mat is not there"):
+    with pytest.raises(MissingFileError, match=r"z.mat does not exist"):
         load_dataset(tmp_path / "z.mat")
 
 
@@ -221,7 +221,7 @@ def test_archives_of_another_layout_are_refused_with_what_they_lack(tmp_path: Pa
         load_dataset("ng20", path=tar(tmp_path / "a.tar.gz", {"README": "x"}))
     with pytest.raises(DataError, match=r"holds no document of reuters"):
         load_dataset("reuters", path=tar(tmp_path / "b.tar.gz", {"reut2-000.sgm": "x"}))
-    with pytest.raises(MissingFileError, match=r"c.zip is not there"):
+    with pytest.raises(MissingFileError, match=r"c.zip does not exist"):
         load_dataset("tmc", path=tmp_path / "c.zip")
 
 

@@ -171,7 +171,7 @@ def test_an_id_that_is_neither_text_nor_number_is_refused(tmp_path: Path) -> Non
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(MissingFileError, match=r"nowhere.csv is not there"):
+    with pytest.raises(MissingFileError, match=r"nowhere.csv does not exist"):
         read_documents(tmp_path / "nowhere.csv")
 
 

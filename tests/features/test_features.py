@@ -228,7 +228,7 @@ def test_embeddings_are_read_from_npy_files_only(tmp_path: Path) -> None:
     (tmp_path / "b.npy").write_text("plain")
     with pytest.raises(DataError, match=r"b.npy is no table of numbers in .npy format"):
         load_embeddings(tmp_path / "b.npy")
-    with pytest.raises(MissingFileError, match=r"c.npy is not there"):
+    with pytest.raises(MissingFileError, match=r"c.npy does not exist"):
         load_embeddings(tmp_path / "c.npy")
 
 

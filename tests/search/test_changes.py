@@ -154,7 +154,7 @@ def test_an_engine_of_the_format_before_is_refused_with_what_to_do(engine: Searc
     manifest = {**json.loads(path.read_text()), "version": 1}
     del manifest["checksum"]
     path.write_text(json.dumps({**manifest, "checksum": _checksum(manifest)}))
-    with pytest.raises(BrokenFolderError, match=r"is of an older format .*got: 1\). Make it again from its documents"):
+    with pytest.raises(BrokenFolderError, match=r"has an older format .*got: 1\). Create it again from its documents"):
         SearchEngine.load(tmp_path / "engine")
 
 

@@ -153,7 +153,7 @@ def test_bad_queries_are_refused_with_the_reason(engine: SearchEngine) -> None:
         engine.similar("nobody")
     with pytest.raises(DataError, match=r"the query says nothing to this engine.*got: 'xyzzy'.*other or more words"):
         engine.search("xyzzy")
-    with pytest.raises(MissingFileError, match="nowhere is no saved fewbits engine"):
+    with pytest.raises(MissingFileError, match="nowhere is not a saved fewbits engine"):
         SearchEngine.load("nowhere")
 
 
@@ -178,7 +178,7 @@ def test_damage_to_any_file_of_a_saved_engine_is_seen_when_loading(
             path.unlink()
         with pytest.raises(
             (BrokenFolderError, MissingFileError),
-            match=r"\.json|is no saved|\.npy|\.sqlite|\.safetensors|another kind|newer",
+            match=r"\.json|is not a saved|\.npy|\.sqlite|\.safetensors|another kind|newer",
         ):
             SearchEngine.load(tmp_path / "damaged")
         shutil.rmtree(tmp_path / "damaged")
@@ -284,7 +284,7 @@ def test_altered_arrays_are_refused_also_where_checksums_are_left_out(
         path = next((tmp_path / "engine").rglob(name))
         content = path.read_bytes()
         path.write_bytes(b"\xff" * len(content))
-        with pytest.raises(BrokenFolderError, match=rf"{name} holds no array"):
+        with pytest.raises(BrokenFolderError, match=rf"{name} is not a valid .npy file"):
             SearchEngine.load(tmp_path / "engine", verify=False)
         path.write_bytes(content)
 

@@ -187,7 +187,7 @@ def test_port_in_use_and_missing_folder_give_clear_errors(engine: SearchEngine, 
     engine.save(tmp_path / "engine")
     for folder, message in (
         (tmp_path / "engine", f"cannot listen on 127.0.0.1:{port}"),
-        (tmp_path / "no", "is no saved"),
+        (tmp_path / "no", "is not a saved"),
     ):
         command = [sys.executable, "-m", "fewbits", "serve", str(folder), "--port", str(port)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)

@@ -109,7 +109,7 @@ def read_records(source: str | Path, encoding: str = "utf-8") -> Iterator[tuple[
 def _existing(source: str | Path) -> Path:
     path = Path(source)
     if not path.exists():
-        raise MissingFileError(f"{path} is not there", hint="Check the path; - reads JSON Lines from standard input.")
+        raise MissingFileError(f"{path} does not exist", hint="Check the path; - reads JSON Lines from standard input.")
     return path
 
 

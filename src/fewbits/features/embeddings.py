@@ -67,7 +67,7 @@ def _as_table(X: Any) -> NDArray[np.float32]:
 def load_embeddings(path: Path) -> NDArray[np.float32]:
     """Read a table of embeddings from a ``.npy`` file."""
     if not Path(path).is_file():
-        raise MissingFileError(f"{path} is not there")
+        raise MissingFileError(f"{path} does not exist")
     try:
         return _as_table(np.load(path, allow_pickle=False))
     except (ValueError, EOFError) as error:

@@ -163,7 +163,7 @@ def find_source(name: str | Path) -> Source:
 
 def _read(source: Source, path: Path) -> list[Document] | TermTable:
     if not path.exists() and source.archive:
-        raise MissingFileError(f"{path} is not there")
+        raise MissingFileError(f"{path} does not exist")
     try:
         content = source.read(path)
         content = content if isinstance(content, TermTable) else list(content)

@@ -107,7 +107,7 @@ PART_NAMES: dict[Part, str] = {"train": "train", "validation": "cv", "test": "te
 def read_matlab(path: Path) -> TermTable:
     """Read ``train``, ``cv`` and ``test`` with their ``gnd_`` label tables (or one class a document)."""
     if not Path(path).is_file():
-        raise MissingFileError(f"{path} is not there")
+        raise MissingFileError(f"{path} does not exist")
     try:
         content = loadmat(path)
     except (MatReadError, ValueError, TypeError, NotImplementedError, OSError) as error:
