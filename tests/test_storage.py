@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -145,7 +145,7 @@ folder, mark = Path(sys.argv[1]), sys.argv[2]
 def write(generation):
     for number in range(5):
         (generation / f"{number}.txt").write_text(mark)
-for _ in range(150):
+for _ in range(60):
     save_folder(folder, "test", 1, write)
 """
 

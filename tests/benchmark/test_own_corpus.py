@@ -95,7 +95,7 @@ def test_labels_that_have_nothing_to_do_with_the_texts_end_in_no_recommendation(
         ("", ("--method", "lsh", "--method", "magic"), "no such method"),
         ("", ("--method", "lsh", "--method", "ksh", "--pairs", "PAIRS"), "ksh learns from labels, and there are pairs"),
         ("", ("--pairs", "PAIRS", "--label", "topic"), "labels and pairs are two ways to judge codes"),
-        ("", ("--pairs", "PAIRS"), "line 2: same is no answer"),
+        ("", ("--pairs", "PAIRS"), "line 2: field .same. is not an answer"),
     ],
 )
 def test_a_mistake_in_file_or_options_is_told_before_any_training(

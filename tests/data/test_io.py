@@ -113,22 +113,22 @@ def broken(tmp_path: Path, name: str, content: bytes, **options: Any) -> list[Do
             b'{"text": "a"}\n{"text": b}\n',
             r"a.jsonl, line 2 is not JSON \(got: Expecting value at column 10\)",
         ),
-        ("a.jsonl", b'{"text": "a"}\n[1]\n', r"line 2 is no record \(allowed: a JSON object; got: list\)"),
-        ("a.jsonl", b'{"body": "a"}\n', r"line 1 has no field 'text' \(allowed: 'body'\). Choose the fields by name"),
-        ("a.jsonl", b'{"text": 5}\n', r"line 1: field 'text' is no text \(allowed: a string; got: 5\)"),
+        ("a.jsonl", b'{"text": "a"}\n[1]\n', r"line 2 is not a record \(allowed: a JSON object; got: list\)"),
+        ("a.jsonl", b'{"body": "a"}\n', r"line 1 has no field 'text' \(allowed: 'body'\). Set the field names"),
+        ("a.jsonl", b'{"text": 5}\n', r"line 1: field 'text' is not a text \(allowed: a string; got: 5\)"),
         (
             "a.jsonl",
             b'{"text": "ok"}\n{"text": "caf\xe9"}\n',
             r"a.jsonl, line 2 is not utf-8 \(got: byte 0xe9 at column 14\)",
         ),
-        ("a.csv", b"text,x\nfine,1\nonly\n", r"line 3 has another number of fields"),
+        ("a.csv", b"text,x\nfine,1\nonly\n", r"line 3 differs from the header in the number of fields"),
         ("a.csv", b"body\nfine\n", r"line 2 has no field 'text' \(allowed: 'body'\)"),
-        ("a.csv", b"text,text\na,b\n", r"line 1 names a field twice"),
+        ("a.csv", b"text,text\na,b\n", r"line 1 has duplicate field names"),
         ("a.jsonl", b"[" * 100_000, r"line 1 is nested too deeply|line 1 is not JSON"),
-        ("a.csv", b'text\n"open\n', r"is not CSV"),
-        ("a.jsonl.gz", b"plain", r"is no whole gzip file"),
-        ("a.jsonl.gz", gzip.compress(b'{"text": "a"}\n' * 999, mtime=0)[:30], r"is no whole gzip file"),
-        ("a.parquet", b"plain", r"is not Parquet"),
+        ("a.csv", b'text\n"open\n', r"is not valid CSV"),
+        ("a.jsonl.gz", b"plain", r"is not a complete gzip file"),
+        ("a.jsonl.gz", gzip.compress(b'{"text": "a"}\n' * 999, mtime=0)[:30], r"is not a complete gzip file"),
+        ("a.parquet", b"plain", r"is not a Parquet file"),
     ],
 )
 def test_a_malformed_file_is_refused_with_the_place(tmp_path: Path, name: str, content: bytes, message: str) -> None:
@@ -151,7 +151,7 @@ def test_half_a_character_is_marked_as_broken_and_the_rest_is_read(tmp_path: Pat
     ("options", "message"),
     [
         ({"encoding": "nope"}, r"encoding is unknown.*got: 'nope'"),
-        ({"text": ()}, r"no field is named for the text"),
+        ({"text": ()}, r"the text needs a field"),
         ({"label_separator": ""}, r"label_separator is empty"),
     ],
 )
@@ -161,12 +161,12 @@ def test_options_that_mean_nothing_are_refused_before_reading(options: dict[str,
 
 
 def test_fields_of_a_folder_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"is a folder: its documents have no fields"):
+    with pytest.raises(ParameterError, match=r"is a folder of texts, which has no fields"):
         read_documents(tmp_path, id="id")
 
 
 def test_an_id_that_is_neither_text_nor_number_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"field 'id' is no id \(allowed: text or a whole number; got: None\)"):
+    with pytest.raises(DataError, match=r"field 'id' is not an id \(allowed: text or a whole number; got: None\)"):
         broken(tmp_path, "a.jsonl", b'{"text": "a", "id": null}', id="id")
 
 
@@ -176,12 +176,12 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_an_unknown_ending_is_refused_with_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"unknown ending \(allowed: .jsonl, .ndjson, .csv, .tsv, .parquet"):
+    with pytest.raises(ParameterError, match=r"unknown extension \(allowed: .jsonl, .ndjson, .csv, .tsv, .parquet"):
         broken(tmp_path, "a.docx", b"")
 
 
 def test_a_folder_without_texts_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="holds no document"):
+    with pytest.raises(DataError, match="contains no documents"):
         list(read_documents(tmp_path))
 
 

@@ -246,7 +246,7 @@ def test_whole_numbers_of_numpy_are_ids_like_others(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("id", [None, 1.5, True, (1,), 2**63, b"x"])
 def test_what_is_neither_text_nor_number_is_no_id(id: Any) -> None:
-    with pytest.raises(DataError, match=r"this is no id \(allowed: a text, or a whole number of 64 bits"):
+    with pytest.raises(DataError, match=r"this is not an id \(allowed: a text, or a whole number of 64 bits"):
         Document(id, "text")
 
 

@@ -1,4 +1,4 @@
-"""Documents with ids, texts and labels: the user's own files, the benchmark sets, the default corpus."""
+"""Documents with ids, texts and labels: from files, the benchmark data sets, or the default corpus."""
 
 from fewbits.data.datasets.docstrings import read_docstrings
 from fewbits.data.document import Document, DocumentId

@@ -1,4 +1,4 @@
-"""What a document is."""
+"""Documents: a text with an id, labels and metadata."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LARGEST_ID = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text with an id of its owner's choice, any number of labels, and metadata: whatever JSON can hold, by name."""
+    """A text with an id, any number of labels, and metadata (JSON values by name)."""
 
     id: DocumentId
     text: str
@@ -31,13 +31,13 @@ class Document:
 
 
 def _whole_number(id: Any) -> int:
-    """Read an id that is no text: a whole number, NumPy's too, that fits into 64 bits."""
+    """Convert an id that is not a text, such as a NumPy integer, to an int; it must fit into 64 bits."""
     try:
         number = operator.index(id)
     except TypeError:
         number = None
     if number is None or isinstance(id, bool) or not -LARGEST_ID - 1 <= number <= LARGEST_ID:
-        raise DataError("this is no id", allowed="a text, or a whole number of 64 bits", got=repr(id)[:60])
+        raise DataError("this is not an id", allowed="a text, or a whole number of 64 bits", got=repr(id)[:60])
     return number
 
 
@@ -45,6 +45,8 @@ def _check_metadata(id: DocumentId, metadata: Any) -> None:
     try:
         json.dumps(metadata, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise DataError(f"the metadata of {id!r} cannot be stored", allowed="what JSON can hold", got=error) from error
+        raise DataError(f"the metadata of {id!r} cannot be stored", allowed="JSON values", got=error) from error
     if not isinstance(metadata, Mapping) or not all(isinstance(name, str) for name in metadata):
-        raise DataError(f"the metadata of {id!r} has no names", allowed="values by name", got=repr(metadata)[:60])
+        raise DataError(
+            f"the metadata of {id!r} is not a mapping", allowed="JSON values by name", got=repr(metadata)[:60]
+        )

@@ -1,4 +1,4 @@
-"""The user's own files, read as a stream of documents: JSON Lines, CSV, TSV, Parquet, a folder of texts."""
+"""Read and write documents as a stream: JSON Lines, CSV, TSV, Parquet, a folder of texts."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Fields:
     metadata: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Refuse what can name nothing."""
+        """Raise an error if the text has no field, or the separator is empty."""
         if not self.text:
-            raise ParameterError("no field is named for the text", allowed="one or more")
+            raise ParameterError("the text needs a field", allowed="one or more")
         if self.label_separator == "":
-            raise ParameterError("label_separator is empty", allowed="one character or more", hint="Leave it out.")
+            raise ParameterError("label_separator is empty", allowed="one character or more", hint="Omit it.")
 
     def document(self, record: Record, position: int, where: str) -> Document:
-        """Pick a document from a record; ``position`` is its id where no field is named."""
+        """Return the document in a record; without an id field, ``position`` is its id."""
         text = "\n".join(_as_text(_pick(record, name, where), name, where) for name in self.text)
         document_id = position if self.id is None else _as_id(_pick(record, self.id, where), self.id, where)
         labels = () if self.label is None else self._labels(_pick(record, self.label, where), where)
@@ -47,14 +47,16 @@ class Fields:
         if value is None or value == "":
             return ()
         if isinstance(value, str) and self.label_separator is not None:
-            # str.split() without an argument takes any run of white space
+            # str.split() without an argument splits at any run of white space
             parts = value.split(None if self.label_separator.isspace() else self.label_separator)
             return tuple(part.strip() for part in parts if part.strip())
         if isinstance(value, (list, tuple)):
             return tuple(str(label) for label in value)
         if isinstance(value, (str, int, float)):
             return (str(value),)
-        raise DataError(f"{where}: field {self.label!r} is no label", allowed="text, a number, a list", got=repr(value))
+        raise DataError(
+            f"{where}: field {self.label!r} is not a label", allowed="text, a number, a list", got=repr(value)
+        )
 
 
 def read_documents(
@@ -72,17 +74,19 @@ def read_documents(
     Parameters
     ----------
     source : path
-        ``.jsonl``/``.ndjson``, ``.csv``, ``.tsv`` (each also with ``.gz``), ``.parquet``, or a folder whose
-        ``.txt`` files are one document each, labelled by the folder they lie in; a ``.txt`` file is one document.
-        ``-`` is JSON Lines from standard input.
+        A ``.jsonl``/``.ndjson``, ``.csv`` or ``.tsv`` file (each also with ``.gz``), a ``.parquet`` file, or a
+        folder of ``.txt`` files, each a document labelled with the name of its folder. A single ``.txt`` file is one
+        document. ``-`` is JSON Lines from standard input.
     text : str or sequence of str
-        The field or fields that hold the text; several are joined by a newline.
+        Field or fields of the text; several are joined with newlines.
     id, label : str, optional
-        The fields of the id (else the position, from 0) and of the label or labels.
+        Fields of the id (default: the position, from 0) and of the label or labels.
     label_separator : str, optional
-        What separates several labels inside one text field, as a space or a comma.
+        Separator of several labels in one field, such as a space or a comma.
     metadata : sequence of str
-        Fields that are kept beside the text, to filter by.
+        Fields to store with the document, for use in filters.
+    encoding : str, default="utf-8"
+        Encoding of the file or files.
     """
     fields = Fields((text,) if isinstance(text, str) else tuple(text), id, label, label_separator, tuple(metadata))
     fields.check()
@@ -92,15 +96,15 @@ def read_documents(
     path = _existing(source)
     if path.is_dir() or path.suffix.lower() == ".txt":
         if id is not None or label is not None or metadata:
-            named = f"id={id!r}, label={label!r}, metadata={list(metadata)!r}"
-            kind = "a folder: its documents have" if path.is_dir() else "one text: it has"
-            raise ParameterError(f"{path} is {kind} no fields", got=named)
+            kind = "a folder of texts" if path.is_dir() else "a text"
+            fields_got = f"id={id!r}, label={label!r}, metadata={list(metadata)!r}"
+            raise ParameterError(f"{path} is {kind}, which has no fields", got=fields_got)
         return _folder(path, encoding) if path.is_dir() else iter([_text_file(path, path.name, (), encoding)])
     return _documents(_record_reader(path)(path, encoding), fields)
 
 
 def read_records(source: str | Path, encoding: str = "utf-8") -> Iterator[tuple[str, Record]]:
-    """Read the records of a file, each with where it stands, for whoever needs other fields than a document's."""
+    """Yield the place in the file (for error messages) and the fields of every record."""
     _check_encoding(encoding)
     path = _existing(source)
     return _record_reader(path)(path, encoding)
@@ -129,10 +133,10 @@ def _record_reader(path: Path) -> Callable[[Path, str], Iterator[tuple[str, Reco
     suffix = (Path(path.stem).suffix if path.suffix == ".gz" else path.suffix).lower()
     if suffix not in kinds:
         raise ParameterError(
-            f"{path} has an unknown ending",
-            allowed=", ".join(kinds) + ", each but the last also with .gz, or a folder",
+            f"{path} has an unknown extension",
+            allowed=", ".join(kinds) + ", all but the last also with .gz, or a folder",
             got=path.suffix or "none",
-            hint="Rename the file by what it holds.",
+            hint="Rename the file to match its format.",
         )
     return kinds[suffix]
 
@@ -155,7 +159,7 @@ def _json_records(stream: BinaryIO, name: str, encoding: str) -> Iterator[tuple[
         except RecursionError:
             raise DataError(f"{where} is nested too deeply") from None
         if not isinstance(record, dict):
-            raise DataError(f"{where} is no record", allowed="a JSON object", got=type(record).__name__)
+            raise DataError(f"{where} is not a record", allowed="a JSON object", got=type(record).__name__)
         yield where, record
 
 
@@ -166,16 +170,15 @@ def _csv_file(path: Path, encoding: str, delimiter: str = ",") -> Iterator[tuple
         try:
             names = list(reader.fieldnames or ())
             if len(set(names)) != len(names):
-                raise DataError(f"{path}, line 1 names a field twice", got=", ".join(names))
+                raise DataError(f"{path}, line 1 has duplicate field names", got=", ".join(names))
             for record in reader:
                 where = f"{path}, line {reader.line_num}"
                 if None in record or None in record.values():
-                    raise DataError(f"{where} has another number of fields than the first line", allowed=len(names))
+                    raise DataError(f"{where} differs from the header in the number of fields", allowed=len(names))
                 yield where, record
         except csv.Error as error:
-            raise DataError(
-                f"{path}, line {reader.line_num} is not CSV", got=error, hint="Check its quotes."
-            ) from error
+            where = f"{path}, line {reader.line_num}"
+            raise DataError(f"{where} is not valid CSV", got=error, hint="Check its quotes.") from error
 
 
 def _tsv_file(path: Path, encoding: str) -> Iterator[tuple[str, Record]]:
@@ -196,13 +199,13 @@ def _parquet_file(path: Path, encoding: str) -> Iterator[tuple[str, Record]]:
                     yield f"{path}, row {position}", record
                     position += 1
     except arrow.ArrowInvalid as error:
-        raise DataError(f"{path} is not Parquet", got=error) from error
+        raise DataError(f"{path} is not a Parquet file", got=error) from error
 
 
 def _folder(folder: Path, encoding: str) -> Iterator[Document]:
     paths = sorted(path for path in folder.rglob("*.txt") if path.is_file())
     if not paths:
-        raise DataError(f"{folder} holds no document", allowed="files that end in .txt, in folders or not")
+        raise DataError(f"{folder} contains no documents", allowed=".txt files, also in subfolders")
     for path in paths:
         name = path.relative_to(folder)
         yield _text_file(path, name.as_posix(), name.parts[-2:-1], encoding)
@@ -218,7 +221,7 @@ def _open(path: Path) -> BinaryIO:
 
 
 def _lines(stream: BinaryIO, name: str, encoding: str) -> Iterator[str]:
-    """Decode line by line, so that an error can say where it is."""
+    """Decode line by line, so that an error message has the line number."""
     number = 0
     if "a".encode(encoding) != b"a":  # such as UTF-16, where a line does not end with one byte
         stream, encoding = cast(BinaryIO, codecs.EncodedFile(stream, "utf-8", encoding)), "utf-8"
@@ -230,10 +233,10 @@ def _lines(stream: BinaryIO, name: str, encoding: str) -> Iterator[str]:
         raise DataError(
             f"{name}, line {number} is not {encoding}",
             got=f"byte 0x{error.object[error.start]:02x} at column {error.start + 1}",
-            hint="Give its encoding (encoding='latin-1' or 'cp1252' are common), or convert the file with iconv.",
+            hint="Specify its encoding (encoding='latin-1' or 'cp1252' are common), or convert the file with iconv.",
         ) from error
     except (EOFError, gzip.BadGzipFile) as error:
-        raise DataError(f"{name} is no whole gzip file", got=error, hint="Fetch it again.") from error
+        raise DataError(f"{name} is not a complete gzip file", got=error, hint="Download it again.") from error
 
 
 def _check_encoding(encoding: str) -> None:
@@ -247,8 +250,8 @@ def _pick(record: Record, name: str, where: str) -> Any:
     if name not in record:
         raise DataError(
             f"{where} has no field {name!r}",
-            allowed=", ".join(map(repr, record)) or "no field at all",
-            hint="Choose the fields by name: --text, --id, --label (in Python text=, id=, label=).",
+            allowed=", ".join(map(repr, record)) or "none, the record is empty",
+            hint="Set the field names: --text, --id, --label (in Python text=, id=, label=).",
         )
     return record[name]
 
@@ -257,19 +260,19 @@ def _as_text(value: Any, name: str, where: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise DataError(f"{where}: field {name!r} is no text", allowed="a string", got=repr(value)[:60])
-    # JSON can spell half of a character (a lone surrogate), which no file can hold: it is marked as broken.
+        raise DataError(f"{where}: field {name!r} is not a text", allowed="a string", got=repr(value)[:60])
+    # JSON can contain a lone surrogate, which UTF-8 cannot encode.
     return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
 
 
 def _as_id(value: Any, name: str, where: str) -> DocumentId:
     if isinstance(value, bool) or not isinstance(value, (int, str)) or value == "" or not str(value).isprintable():
-        raise DataError(f"{where}: field {name!r} is no id", allowed="text or a whole number", got=repr(value)[:60])
+        raise DataError(f"{where}: field {name!r} is not an id", allowed="text or a whole number", got=repr(value)[:60])
     return value
 
 
 def write_documents(path: Path, documents: Iterable[Document]) -> int:
-    """Write a JSON object a line, the whole file or nothing, and return how many.
+    """Write documents as JSON Lines, atomically, and return their number.
 
     The fields are id, text, labels and those of the metadata.
     """
@@ -281,13 +284,12 @@ def write_documents(path: Path, documents: Iterable[Document]) -> int:
     return count
 
 
-def _as_record(document: Document) -> dict[str, Any]:
-    own = {"id": document.id, "text": document.text, "labels": list(document.labels)}
-    return {**document.metadata, **own}
+def _as_record(document: Document) -> Record:
+    return {**document.metadata, "id": document.id, "text": document.text, "labels": list(document.labels)}
 
 
 PAIR_FIELDS = ("left", "right", "same")
-SAID = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+ANSWERS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,18 +306,11 @@ def read_pairs(source: str | Path, encoding: str = "utf-8") -> Iterator[Pair]:
     for where, record in read_records(source, encoding):
         missing = [name for name in PAIR_FIELDS if record.get(name) in (None, "")]
         if missing:
-            raise DataError(f"{where} has no {missing[0]!r}", allowed=", ".join(PAIR_FIELDS), got=", ".join(record))
-        yield Pair(_pair_id(record["left"], where), _pair_id(record["right"], where), _answer(record["same"], where))
-
-
-def _pair_id(value: Any, where: str) -> DocumentId:
-    if isinstance(value, bool) or not isinstance(value, (int, str)):
-        raise DataError(f"{where} names no document", allowed="a text or a whole number", got=repr(value))
-    return value
-
-
-def _answer(value: Any, where: str) -> bool:
-    said = SAID.get(str(value).strip().lower())
-    if said is None:
-        raise DataError(f"{where}: same is no answer", allowed=", ".join(SAID), got=repr(value))
-    return said
+            raise DataError(f"{where} lacks {missing[0]!r}", allowed=", ".join(PAIR_FIELDS), got=", ".join(record))
+        same = ANSWERS.get(str(record["same"]).strip().lower())
+        if same is None:
+            raise DataError(
+                f"{where}: field 'same' is not an answer", allowed=", ".join(ANSWERS), got=repr(record["same"])
+            )
+        left, right = (_as_id(record[name], name, where) for name in ("left", "right"))
+        yield Pair(left, right, same)
