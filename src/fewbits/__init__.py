@@ -3,7 +3,7 @@
 from importlib.metadata import version
 
 from fewbits.data import Document, read_docstrings, read_documents, write_documents
-from fewbits.data.datasets.loading import Dataset, Split, load_dataset
+from fewbits.data.datasets import Dataset, Split, load_dataset
 from fewbits.errors import FewbitsError
 from fewbits.features import Embeddings, TextVectorizer, nearest_by_cosine
 from fewbits.hashers import ITQ, BernoulliVAE, Hasher, PairwiseHasher, RandomHyperplanes

@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from fewbits import ITQ
 from fewbits.cli import app
-from fewbits.data.datasets.base import assign_split
+from fewbits.data.datasets import assign_split
 from fewbits.hashers.registry import HASHERS
 from helpers.corpora import TOPICS
 

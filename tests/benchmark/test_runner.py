@@ -30,7 +30,7 @@ from fewbits.benchmark.runner import Step, run_all
 from fewbits.benchmark.spec import SUITES, Spec, load_suite
 from fewbits.cli import app
 from fewbits.cli.benchmark import watch_runs
-from fewbits.data.datasets.loading import SOURCES
+from fewbits.data.datasets import SOURCES
 from fewbits.errors import DataError, MissingFileError, ParameterError
 from fewbits.hashers.registry import METHODS
 from helpers.corpora import topic_rows
@@ -87,7 +87,7 @@ def test_a_grid_is_every_choice_of_its_values_beside_the_fixed_parameters(tmp_pa
         ("", DataError, "names no run"),
         ("[[runs]]\nmethods = ['itq']", DataError, "a block of runs is not as it should be"),
         ("[[runs]]\nmethods=['x']\ndatasets=['ng20']\nbits=[8]\nseeds=[0]", ParameterError, "no such method"),
-        ("[[runs]]\nmethods=['itq']\ndatasets=['x']\nbits=[8]\nseeds=[0]", ParameterError, "no such data set"),
+        ("[[runs]]\nmethods=['itq']\ndatasets=['x']\nbits=[8]\nseeds=[0]", ParameterError, "unknown data set"),
         ("[[runs]]\nmethods=['itq']\ndatasets=['ng20']\nbits=[0]\nseeds=[0]", ParameterError, "code length"),
         (
             "[[runs]]\nmethods=['itq']\ndatasets=['ng20']\nbits=[8]\nseeds=[0]\nparameters={x=1}",

@@ -16,7 +16,7 @@ from fewbits.benchmark.experiments.supervision import (
     save_supervision,
     some_labels,
 )
-from fewbits.data.datasets.loading import Dataset, Split
+from fewbits.data.datasets import Dataset, Split
 from helpers.corpora import topic_rows
 
 ROOT = Path(__file__).parents[2]

@@ -56,7 +56,7 @@ def no_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FEWBITS_DATA", raising=False)
 
 
-def test_an_archive_in_the_named_folder_is_taken_first(
+def test_an_archive_in_the_folder_of_the_environment_variable_comes_before_the_cache(
     tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for folder in (tmp_path / "named", own_cache):
@@ -74,37 +74,37 @@ def test_a_missing_archive_is_downloaded_into_the_cache_once(server: Server, own
     assert server.requests == 1
 
 
-def test_a_failing_download_is_tried_again(server: Server) -> None:
+def test_a_failing_download_is_retried(server: Server) -> None:
     server.failures = 2
     assert find_archive("a.bin", url(server)).read_bytes() == b"archive"
     assert server.requests == 3
 
 
-def test_a_download_that_breaks_off_leaves_no_file_and_names_it(server: Server, own_cache: Path) -> None:
+def test_an_interrupted_download_raises_an_error_and_leaves_no_file(server: Server, own_cache: Path) -> None:
     server.truncated = True
     with pytest.raises(MissingFileError, match=r"a.bin could not be downloaded from http://127.0.0.1"):
         find_archive("a.bin", url(server))
     assert not (own_cache / "a.bin").exists()
 
 
-def test_offline_the_error_names_the_file_and_the_folder(own_cache: Path) -> None:
+def test_without_a_network_the_error_names_the_file_and_the_folder(own_cache: Path) -> None:
     with pytest.raises(MissingFileError, match=rf"a.bin could not be downloaded.*put the file into {own_cache}"):
         find_archive("a.bin", "http://127.0.0.1:9/a.bin")
 
 
-def test_an_archive_without_an_address_names_the_file_and_the_folder(own_cache: Path) -> None:
+def test_without_a_download_address_the_error_names_the_file_and_the_folder(own_cache: Path) -> None:
     with pytest.raises(MissingFileError, match=rf"a.bin is not in {own_cache}.*FEWBITS_DATA"):
         find_archive("a.bin")
 
 
-def test_downloading_without_its_extra_names_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_download_without_its_extra_raises_an_error_with_the_install_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "pooch", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'fewbits\[download\]'"):
         find_archive("a.bin", "http://127.0.0.1:9/a.bin")
 
 
 @pytest.mark.parametrize("progress", [True, False])
-def test_progress_is_shown_on_standard_error_only_when_asked_for(
+def test_progress_is_shown_on_standard_error_if_enabled(
     server: Server, capfd: pytest.CaptureFixture[str], progress: bool
 ) -> None:
     find_archive("a.bin", url(server), progress=progress)

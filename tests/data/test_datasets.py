@@ -1,4 +1,4 @@
-"""The benchmark sets: loaders on small files of the same format, and the protocol's sizes on the real archives."""
+"""Loaders on small files of the same format, and the sizes of the benchmark sets on the real archives."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from scipy import sparse
 from fewbits import Dataset, load_dataset
 from fewbits.benchmark.describe import describe
 from fewbits.benchmark.results import load_results
-from fewbits.data.datasets.base import PARTS
-from fewbits.data.datasets.loading import SOURCES
+from fewbits.data.datasets import PARTS, SOURCES
 from fewbits.data.datasets.term_tables import read_tmc
 from fewbits.data.datasets.text_collections import read_arxiv, read_newsgroups, read_reuters
 from fewbits.errors import DataError, MissingFileError, ParameterError
@@ -30,7 +29,7 @@ from fewbits.hashers.registry import make_hasher, write_hasher
 from fewbits.nn.layers import SparseBatch
 
 ROOT = Path(__file__).parents[2]
-# protocol: train, validation, test, vocabulary, labels, random floor
+# protocol: train, validation, test, vocabulary, labels, chance level
 PROTOCOL = {
     "ng20": (11_310, 3_775, 3_761, 7_164, 20, 0.0506),
     "reuters": (7_820, 996, 1_033, 10_000, 20, 0.2286),
@@ -41,7 +40,7 @@ PROTOCOL = {
 
 @pytest.mark.xdist_group("archives")
 @pytest.mark.parametrize("name", PROTOCOL)
-def test_a_benchmark_set_has_exactly_the_protocols_sizes_and_floor(
+def test_a_benchmark_set_has_the_sizes_and_chance_level_of_the_protocol(
     benchmark_set: Callable[[str], Dataset], name: str
 ) -> None:
     facts = describe(benchmark_set(name))
@@ -51,7 +50,7 @@ def test_a_benchmark_set_has_exactly_the_protocols_sizes_and_floor(
 
 @pytest.mark.xdist_group("archives")
 @pytest.mark.parametrize("name", PROTOCOL)
-def test_a_benchmark_set_is_that_of_the_committed_results_on_every_machine(
+def test_a_benchmark_set_has_the_fingerprint_of_the_committed_results(
     benchmark_set: Callable[[str], Dataset], name: str
 ) -> None:
     committed = {r.data_fingerprint for r in load_results(ROOT / "results") if r.dataset == name}
@@ -59,7 +58,7 @@ def test_a_benchmark_set_is_that_of_the_committed_results_on_every_machine(
 
 
 @pytest.mark.xdist_group("archives")
-def test_the_parts_of_a_set_share_no_document_and_drop_none_with_words(
+def test_the_parts_of_a_set_are_disjoint_and_every_document_has_words_and_labels(
     benchmark_set: Callable[[str], Dataset],
 ) -> None:
     dataset = benchmark_set("reuters")
@@ -82,7 +81,7 @@ def tar(path: Path, files: dict[str, str]) -> Path:
     return path
 
 
-def test_newsgroups_keep_body_from_and_subject_and_no_other_header(tmp_path: Path) -> None:
+def test_newsgroups_text_is_the_from_and_subject_headers_and_the_body(tmp_path: Path) -> None:
     message = "From: ann@example.org\nNewsgroups: sci.space\nSubject: Orbits\nLines: 2\n\nKeywords: kept\n\nsmörgås"
     archive = tar(tmp_path / "a.tar.gz", {"20news-bydate-train/sci.space/12": message})
     [document] = read_newsgroups(archive)
@@ -113,14 +112,14 @@ def test_reuters_keeps_topics_of_both_parts_and_title_with_body_or_the_whole_tex
     assert found["2"].text == "unstructured words"
 
 
-def test_reuters_keeps_the_20_most_frequent_topics_and_among_equals_the_earlier_names(tmp_path: Path) -> None:
+def test_reuters_keeps_the_20_most_frequent_topics_and_ties_are_alphabetical(tmp_path: Path) -> None:
     names = [f"topic{letter}" for letter in "abcdefghijklmnopqrstu"]  # 21
     stories = [story(2 * n + t, s, name, "x") for n, name in enumerate(names) for t, s in enumerate(("TRAIN", "TEST"))]
     archive = tar(tmp_path / "a.tar.gz", {"reut2-000.sgm": "".join(stories)})
     assert {label for document in read_reuters(archive) for label in document.labels} == set(names[:20])
 
 
-def test_tmc_words_and_labels_are_told_apart_by_the_label_file(tmp_path: Path) -> None:
+def test_tmc_attributes_named_in_the_label_file_are_labels_and_others_words(tmp_path: Path) -> None:
     head = "@relation x\n@attribute engine {0,1}\n@attribute wing {0,1}\n@attribute class01 {0,1}\n@data\n"
     labels = '<labels xmlns="http://mulan.sourceforge.net/labels"><label name="class01"></label></labels>'
     path = tmp_path / "a.zip"
@@ -141,7 +140,7 @@ def test_arxiv_joins_title_and_abstract_and_keeps_the_40_most_frequent_categorie
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(gzip.compress("\n".join(map(json.dumps, records)).encode()))
     found = {document.id: document for document in read_arxiv(path)}
-    assert "39" not in found  # one of 39 equals that fill 38 places: the last by name
+    assert "39" not in found  # 39 categories tie for 38 places: the last by name is left out
     assert found["41"].labels == ("c40", "c00")
     assert found["40"].text == "T\nA"
 
@@ -164,7 +163,7 @@ def test_a_mat_file_keeps_its_own_parts_weights_and_labels(tmp_path: Path) -> No
     assert dataset.train.texts is None
 
 
-def test_a_mat_file_may_name_one_class_a_document(tmp_path: Path) -> None:
+def test_a_mat_file_may_have_one_class_per_document(tmp_path: Path) -> None:
     classes = {
         "gnd_train": np.array([[1], [2], [1], [3]]),
         "gnd_cv": np.array([[1], [2]]),
@@ -175,11 +174,11 @@ def test_a_mat_file_may_name_one_class_a_document(tmp_path: Path) -> None:
     assert dataset.train.labels.toarray().argmax(axis=1).tolist() == [0, 1, 0, 2]
 
 
-def test_a_mat_file_of_another_layout_is_refused_with_what_it_lacks(tmp_path: Path) -> None:
+def test_a_mat_file_of_another_layout_raises_an_error_with_the_missing_variables(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"lacks cv, gnd_cv \(allowed: train, cv, test, gnd_train"):
         load_dataset(mat_file(tmp_path / "x.mat", cv=None, gnd_cv=None))
     (tmp_path / "y.mat").write_text("plain")
-    with pytest.raises(DataError, match=r"no .mat file that can be read"):
+    with pytest.raises(DataError, match=r"is not a readable .mat file"):
         load_dataset(tmp_path / "y.mat")
     with pytest.raises(MissingFileError, match=r"z.mat does not exist"):
         load_dataset(tmp_path / "z.mat")
@@ -206,55 +205,59 @@ def test_rcv1_is_read_from_scikit_learns_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Retry downloading")
-def test_rcv1_without_a_network_is_refused_with_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rcv1_without_a_network_raises_an_error_with_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FEWBITS_DATA")
-    with pytest.raises(MissingFileError, match=r"RCV1 is not in .*fewbits and cannot be fetched"):
+    with pytest.raises(MissingFileError, match=r"RCV1 is not in .*fewbits and cannot be downloaded"):
         load_dataset("rcv1")
 
 
-def test_archives_of_another_layout_are_refused_with_what_they_lack(tmp_path: Path) -> None:
+def test_an_archive_of_another_layout_raises_an_error_with_what_is_missing(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("tmc2007-500-train.arff", "")
     with pytest.raises(DataError, match=r"lacks tmc2007-500-test.arff, tmc2007-500.xml"):
         load_dataset("tmc", path=tmp_path / "a.zip")
-    with pytest.raises(DataError, match=r"holds README.*allowed: messages in a folder for each group"):
+    with pytest.raises(DataError, match=r"contains README.*allowed: messages in a folder per group"):
         load_dataset("ng20", path=tar(tmp_path / "a.tar.gz", {"README": "x"}))
-    with pytest.raises(DataError, match=r"holds no document of reuters"):
+    with pytest.raises(DataError, match=r"contains no documents of reuters"):
         load_dataset("reuters", path=tar(tmp_path / "b.tar.gz", {"reut2-000.sgm": "x"}))
     with pytest.raises(MissingFileError, match=r"c.zip does not exist"):
         load_dataset("tmc", path=tmp_path / "c.zip")
 
 
-def test_rcv1_is_looked_for_in_the_named_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rcv1_is_located_in_the_folder_of_the_environment_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FEWBITS_DATA", str(tmp_path))
     assert SOURCES["rcv1"].locate() == tmp_path
 
 
-def test_an_unknown_set_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_data_set_raises_an_error_with_the_known_ones() -> None:
     with pytest.raises(
-        ParameterError, match=r"no such data set \(allowed: ng20, reuters, tmc, arxiv, rcv1, docstrings"
+        ParameterError, match=r"unknown data set \(allowed: ng20, reuters, tmc, arxiv, rcv1, docstrings"
     ):
         load_dataset("imagenet")
 
 
-def test_an_archive_with_other_contents_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_with_other_contents_raises_an_error_unless_given_by_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     archive = tar(tmp_path / "20news-bydate.tar.gz", {"train/sci.space/12": "Subject: Orbits\n\norbits planets"})
     monkeypatch.setenv("FEWBITS_DATA", str(tmp_path))
-    with pytest.raises(DataError, match=r"does not hold the ng20 documents of the protocol.*fetch it again"):
+    with pytest.raises(DataError, match=r"does not contain the ng20 documents of the protocol.*download it again"):
         load_dataset("ng20")
     assert load_dataset("ng20", path=archive).vocabulary == ["orbits", "planets", "subject"]
 
 
-def test_a_truncated_archive_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_truncated_archive_raises_an_error_with_its_name(tmp_path: Path) -> None:
     archive = tar(
         tmp_path / "a.tar.gz", {f"train/sci.space/{n}": "Subject: Orbits\n\n" + "orbits " * n for n in range(99)}
     )
     archive.write_bytes(archive.read_bytes()[:400])
-    with pytest.raises(DataError, match=r"a.tar.gz is no whole archive.*fetch it again"):
+    with pytest.raises(DataError, match=r"a.tar.gz is not a complete archive.*download it again"):
         load_dataset("ng20", path=archive)
 
 
-def test_the_same_documents_have_the_same_fingerprint_however_packed_and_others_another(tmp_path: Path) -> None:
+def test_the_fingerprint_depends_on_the_documents_and_not_on_their_packing(tmp_path: Path) -> None:
     files = {f"x/g/{n}": f"Subject: a\n\nword{chr(97 + n)} other" for n in range(20)}
     one = load_dataset("ng20", path=tar(tmp_path / "1.tar.gz", files))
     two = load_dataset("ng20", path=tar(tmp_path / "2.tar.gz", {f"./{name}": text for name, text in files.items()}))

@@ -13,7 +13,7 @@ def corpus() -> dict[object, Document]:
     return {document.id: document for document in read_docstrings()}
 
 
-def test_the_default_corpus_holds_about_ten_thousand_documents(corpus: dict[object, Document]) -> None:
+def test_the_default_corpus_has_about_ten_thousand_documents(corpus: dict[object, Document]) -> None:
     assert 7_000 < len(corpus) < 20_000
 
 
@@ -23,19 +23,19 @@ def test_documents_are_labelled_by_package_and_module(corpus: dict[object, Docum
     assert {"python", "numpy", "scipy", "sklearn"} <= {document.labels[0] for document in corpus.values()}
 
 
-def test_a_document_is_the_documentation_string_itself(corpus: dict[object, Document]) -> None:
+def test_the_text_of_a_document_is_the_docstring(corpus: dict[object, Document]) -> None:
     import json
 
     assert json.dumps.__doc__ is not None
     assert corpus["json.dumps"].text.split() == json.dumps.__doc__.split()
 
 
-def test_no_text_is_there_twice_and_none_is_of_a_test(corpus: dict[object, Document]) -> None:
+def test_texts_are_unique_and_none_is_from_a_test(corpus: dict[object, Document]) -> None:
     assert len({document.text for document in corpus.values()}) == len(corpus)
     assert not [id for id in corpus if {"test", "tests"} & set(str(id).split(".")[:-1])]
 
 
-def test_nothing_is_imported_to_read_it() -> None:
+def test_reading_the_corpus_imports_none_of_its_modules() -> None:
     script = """
 import subprocess
 import sys

@@ -39,7 +39,7 @@ def write(path: Path, records: list[dict[str, Any]]) -> Path:
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.ndjson", "a.jsonl.gz", "a.csv", "a.tsv", "a.parquet"])
-def test_fields_chosen_by_name_are_read_alike_from_every_format(tmp_path: Path, name: str) -> None:
+def test_every_format_gives_the_same_documents(tmp_path: Path, name: str) -> None:
     path = write(tmp_path / name, RECORDS)
     assert list(read_documents(path, text=("title", "body"), id="key", label="topic")) == EXPECTED
 
@@ -49,7 +49,7 @@ def test_without_an_id_field_ids_are_positions_from_zero(tmp_path: Path) -> None
     assert [document.id for document in read_documents(path, text="body")] == [0, 1]
 
 
-def test_several_labels_come_as_a_list_or_between_separators(tmp_path: Path) -> None:
+def test_several_labels_are_a_list_or_separated_text(tmp_path: Path) -> None:
     records = [{"text": "t", "list": ["a", "b"], "words": "a  b", "commas": "a, b,", "number": 3, "none": None}]
     path = write(tmp_path / "a.jsonl", records)
 
@@ -62,7 +62,7 @@ def test_several_labels_come_as_a_list_or_between_separators(tmp_path: Path) -> 
     assert labels("none") == ()
 
 
-def test_a_folder_gives_a_document_for_each_text_file_labelled_by_its_folder(tmp_path: Path) -> None:
+def test_a_folder_yields_one_document_per_text_file_labelled_with_its_folder(tmp_path: Path) -> None:
     (tmp_path / "sport").mkdir()
     (tmp_path / "sport" / "one.txt").write_text("ball\ngoal")
     (tmp_path / "two.txt").write_text("plain")
@@ -78,19 +78,19 @@ def test_standard_input_is_json_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [document.text for document in read_documents("-")] == ["a", "b"]
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_field(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_not_part_of_the_first_field(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes("\ufefftext\nhello\n".encode())
     assert [document.text for document in read_documents(path)] == ["hello"]
 
 
-def test_another_encoding_can_be_named(tmp_path: Path) -> None:
+def test_an_encoding_other_than_utf_8(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes("text\nsmörgås\n".encode("latin-1"))
     assert [document.text for document in read_documents(path, encoding="latin-1")] == ["smörgås"]
 
 
-def test_reading_is_a_stream_that_takes_one_record_at_a_time(tmp_path: Path) -> None:
+def test_documents_before_a_malformed_record_are_read(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "good"}\nnot json\n')
     stream: Iterator[Document] = read_documents(path)
@@ -99,7 +99,7 @@ def test_reading_is_a_stream_that_takes_one_record_at_a_time(tmp_path: Path) -> 
         next(stream)
 
 
-def broken(tmp_path: Path, name: str, content: bytes, **options: Any) -> list[Document]:
+def read_content(tmp_path: Path, name: str, content: bytes, **options: Any) -> list[Document]:
     path = tmp_path / name
     path.write_bytes(content)
     return list(read_documents(path, **options))
@@ -131,9 +131,11 @@ def broken(tmp_path: Path, name: str, content: bytes, **options: Any) -> list[Do
         ("a.parquet", b"plain", r"is not a Parquet file"),
     ],
 )
-def test_a_malformed_file_is_refused_with_the_place(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_a_malformed_file_raises_an_error_with_the_place(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
     with pytest.raises(DataError, match=message):
-        broken(tmp_path, name, content)
+        read_content(tmp_path, name, content)
 
 
 def test_utf_16_can_be_read(tmp_path: Path) -> None:
@@ -142,8 +144,8 @@ def test_utf_16_can_be_read(tmp_path: Path) -> None:
     assert [document.text for document in read_documents(path, encoding="utf-16")] == ["smörgås", "中文"]
 
 
-def test_half_a_character_is_marked_as_broken_and_the_rest_is_read(tmp_path: Path) -> None:
-    [document] = broken(tmp_path, "a.jsonl", b'{"text": "\\ud83d hello"}')
+def test_a_lone_surrogate_is_replaced_by_a_question_mark(tmp_path: Path) -> None:
+    [document] = read_content(tmp_path, "a.jsonl", b'{"text": "\\ud83d hello"}')
     assert document.text == "? hello"
 
 
@@ -155,37 +157,39 @@ def test_half_a_character_is_marked_as_broken_and_the_rest_is_read(tmp_path: Pat
         ({"label_separator": ""}, r"label_separator is empty"),
     ],
 )
-def test_options_that_mean_nothing_are_refused_before_reading(options: dict[str, Any], message: str) -> None:
+def test_invalid_options_raise_an_error_before_reading(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         read_documents("-", **options)
 
 
-def test_fields_of_a_folder_are_refused(tmp_path: Path) -> None:
+def test_fields_of_a_folder_raise_an_error(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=r"is a folder of texts, which has no fields"):
         read_documents(tmp_path, id="id")
 
 
-def test_an_id_that_is_neither_text_nor_number_is_refused(tmp_path: Path) -> None:
+def test_an_id_that_is_neither_text_nor_number_raises_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"field 'id' is not an id \(allowed: text or a whole number; got: None\)"):
-        broken(tmp_path, "a.jsonl", b'{"text": "a", "id": null}', id="id")
+        read_content(tmp_path, "a.jsonl", b'{"text": "a", "id": null}', id="id")
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_file_raises_an_error_with_its_name(tmp_path: Path) -> None:
     with pytest.raises(MissingFileError, match=r"nowhere.csv does not exist"):
         read_documents(tmp_path / "nowhere.csv")
 
 
-def test_an_unknown_ending_is_refused_with_the_known_ones(tmp_path: Path) -> None:
+def test_an_unknown_extension_raises_an_error_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=r"unknown extension \(allowed: .jsonl, .ndjson, .csv, .tsv, .parquet"):
-        broken(tmp_path, "a.docx", b"")
+        read_content(tmp_path, "a.docx", b"")
 
 
-def test_a_folder_without_texts_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_texts_raises_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="contains no documents"):
         list(read_documents(tmp_path))
 
 
-def test_parquet_without_its_extra_names_the_install_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_without_its_extra_raises_an_error_with_the_install_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = write(tmp_path / "a.parquet", RECORDS)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'fewbits\[parquet\]'"):

@@ -12,7 +12,7 @@ import numpy as np
 
 from fewbits.codes import n_bytes, unpack
 from fewbits.data import Document, read_docstrings
-from fewbits.data.datasets.base import assign_split
+from fewbits.data.datasets import assign_split
 from fewbits.features import TextVectorizer
 from fewbits.hashers.registry import WITH_LABELS, WITHOUT_LABELS
 from fewbits.metrics import precision_at_k, random_floor

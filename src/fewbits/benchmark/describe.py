@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fewbits.data.datasets.base import PARTS
-from fewbits.data.datasets.loading import Dataset
+from fewbits.data.datasets import PARTS, Dataset
 from fewbits.metrics import random_floor
 
 

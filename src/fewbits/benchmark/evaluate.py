@@ -23,7 +23,7 @@ from safetensors.numpy import save
 from fewbits.benchmark.results import Result, load_results
 from fewbits.benchmark.spec import Spec
 from fewbits.codes import Bits, pack, unpack
-from fewbits.data.datasets.loading import SOURCES, Dataset, load_dataset
+from fewbits.data.datasets import SOURCES, Dataset, load_dataset
 from fewbits.features import nearest_by_cosine
 from fewbits.metrics import bit_entropy, distinct_share, neighbour_recall, random_floor
 from fewbits.metrics.retrieval import average_precision_from_ties, precision_from_ties, recall_from_ties

@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from fewbits.codes import Bits, check_n_bits, n_bytes, pack
 from fewbits.data import Document
-from fewbits.data.datasets.base import assign_split
+from fewbits.data.datasets import assign_split
 from fewbits.data.io import Pair
 from fewbits.data.labels import label_table
 from fewbits.errors import DataError, ParameterError

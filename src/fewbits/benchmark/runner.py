@@ -22,7 +22,7 @@ from fewbits.benchmark.evaluate import failed, keep_codes, learn_and_measure
 from fewbits.benchmark.results import Result
 from fewbits.benchmark.spec import Spec
 from fewbits.benchmark.times import Times
-from fewbits.data.datasets.loading import Dataset, load_dataset
+from fewbits.data.datasets import Dataset, load_dataset
 from fewbits.errors import BrokenFolderError, DataError, FewbitsError, MissingFileError
 from fewbits.validation import check_whole_number
 

@@ -13,8 +13,7 @@ from typing import Any
 
 from fewbits.benchmark.results import file_name, run_key
 from fewbits.codes import check_n_bits
-from fewbits.data.datasets.base import PARTS
-from fewbits.data.datasets.loading import find_source
+from fewbits.data.datasets import PARTS, find_source
 from fewbits.errors import DataError, MissingFileError, ParameterError
 from fewbits.hashers.base import EXECUTION_PARAMETERS, Hasher
 from fewbits.hashers.registry import make_hasher

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold
 
-from fewbits.data.datasets.loading import Dataset, Split
+from fewbits.data.datasets import Dataset, Split
 from fewbits.errors import MissingExtraError, ParameterError
 from fewbits.hashers._neural import NeuralHasher
 from fewbits.hashers.registry import find_method, make_hasher

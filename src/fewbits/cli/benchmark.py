@@ -33,7 +33,7 @@ from fewbits.benchmark.store import Store
 from fewbits.cli.options import AsJson, Encoding, IdField, MaxFeatures, TextFields, TokenPattern
 from fewbits.cli.output import err, out, print_json, print_table, watch
 from fewbits.data import read_documents
-from fewbits.data.datasets.loading import load_dataset
+from fewbits.data.datasets import load_dataset
 from fewbits.data.io import read_pairs
 from fewbits.errors import DataError, ParameterError
 from fewbits.features import TextVectorizer

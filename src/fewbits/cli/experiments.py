@@ -27,7 +27,7 @@ from fewbits.benchmark.tune import tune as search_weights
 from fewbits.cli.benchmark import Folder, Jobs, bench, watch_runs
 from fewbits.cli.options import AsJson
 from fewbits.cli.output import err, print_json, print_table, watch
-from fewbits.data.datasets.loading import load_dataset
+from fewbits.data.datasets import load_dataset
 from fewbits.errors import MissingFileError, ParameterError
 from fewbits.hashers.registry import METHODS
 

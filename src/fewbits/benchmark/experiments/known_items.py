@@ -18,7 +18,7 @@ import numpy as np
 
 from fewbits.benchmark.report.tables import markdown
 from fewbits.data import Document, DocumentId
-from fewbits.data.datasets.loading import Dataset
+from fewbits.data.datasets import Dataset
 from fewbits.errors import DataError
 from fewbits.features import TextVectorizer
 from fewbits.hashers.registry import make_hasher

@@ -16,7 +16,7 @@ from scipy.special import expit
 from sklearn.preprocessing import normalize
 
 from fewbits.benchmark.evaluate import versions
-from fewbits.data.datasets.loading import Dataset
+from fewbits.data.datasets import Dataset
 from fewbits.errors import MissingExtraError, ParameterError
 from fewbits.hashers._neural import NeuralHasher
 from fewbits.hashers.registry import METHODS, find_method, make_hasher

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fewbits.benchmark.report.tables import markdown
-from fewbits.data.datasets.loading import Dataset, load_dataset
+from fewbits.data.datasets import Dataset, load_dataset
 from fewbits.hashers._neural import need_torch
 from fewbits.hashers.registry import make_hasher
 from fewbits.metrics import precision_at_k

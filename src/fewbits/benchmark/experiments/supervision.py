@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fewbits.benchmark.report.tables import markdown
-from fewbits.data.datasets.loading import Dataset, Split
+from fewbits.data.datasets import Dataset, Split
 from fewbits.hashers.base import Hasher
 from fewbits.hashers.bernoulli_vae import BernoulliVAE
 from fewbits.hashers.pairwise import PairwiseHasher

@@ -1,5 +1,17 @@
-"""Benchmark data sets, split and vectorised by one rule."""
+"""Benchmark data sets, all split and vectorized in the same way."""
 
-from fewbits.data.datasets.loading import SOURCES, Dataset, Source, Split, find_source, load_dataset
+from fewbits.data.datasets.base import PARTS, Dataset, Part, Source, Split, TermTable, assign_split
+from fewbits.data.datasets.loading import SOURCES, find_source, load_dataset
 
-__all__ = ["SOURCES", "Dataset", "Source", "Split", "find_source", "load_dataset"]
+__all__ = [
+    "PARTS",
+    "SOURCES",
+    "Dataset",
+    "Part",
+    "Source",
+    "Split",
+    "TermTable",
+    "assign_split",
+    "find_source",
+    "load_dataset",
+]

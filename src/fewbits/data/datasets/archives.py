@@ -1,4 +1,4 @@
-"""Where the archives of the benchmark sets are: a folder of the user's, the cache, or the network."""
+"""Find the archives of the benchmark data sets in a local folder or the cache, or download them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ DOWNLOAD_ATTEMPTS = 3
 
 
 def cache_folder() -> Path:
-    """The user's cache of fewbits."""
+    """Return the user's cache folder of fewbits."""
+    # Not the platformdirs package: its folders differ on macOS and Windows, where archives would be downloaded again.
     if sys.platform == "win32":
         base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     else:
@@ -21,24 +22,23 @@ def cache_folder() -> Path:
 
 
 def data_folder() -> Path:
-    """The folder named by the environment variable FEWBITS_DATA, else the cache."""
-    named = os.environ.get("FEWBITS_DATA")
-    return Path(named) if named else cache_folder()
+    """Return the folder in the environment variable FEWBITS_DATA, or else the cache folder."""
+    folder = os.environ.get("FEWBITS_DATA")
+    return Path(folder) if folder else cache_folder()
 
 
 def find_archive(name: str, url: str | None = None, *, progress: bool = False) -> Path:
-    """Return the path of an archive, downloading it into the cache if it is nowhere yet.
+    """Return the path of an archive, downloading it into the cache if necessary.
 
-    The contents are checked where they are read (see :mod:`fewbits.data.datasets.loading`), so an archive that somebody
-    has packed anew is as good as the publisher's.
+    :func:`fewbits.load_dataset` checks the contents, not the file, so that a repacked archive is accepted.
     """
     for folder in (data_folder(), cache_folder()):
         if (folder / name).is_file():
             return folder / name
     if url is None:
         raise MissingFileError(
-            f"{name} is not in {data_folder()}, and there is no address to download it from",
-            hint=f"Put {name} there, or name the folder that has it: FEWBITS_DATA=/path/to/folder",
+            f"{name} is not in {data_folder()}, and it has no download address",
+            hint=f"Put {name} there, or set its folder: FEWBITS_DATA=/path/to/folder",
         )
     return _download(name, url, progress=progress)
 
@@ -49,7 +49,7 @@ def _download(name: str, url: str, *, progress: bool) -> Path:
         import requests
     except ImportError as error:
         raise MissingExtraError(f"downloading {name}", extra="download") from error
-    # pooch writes beside and renames, and tries again with growing pauses
+    # pooch writes to a temporary file first, and retries with growing pauses
     pooch.get_logger().setLevel("ERROR")
     store = pooch.create(
         path=cache_folder(),

@@ -1,37 +1,96 @@
-"""Which part of a data set a document belongs to: decided by its id alone, so everyone gets the same split."""
+"""Data sets and their parts, the sources they are read from, and the rule that splits them."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
+
+from fewbits.data.datasets.archives import cache_folder, data_folder, find_archive
+from fewbits.data.document import Document
+from fewbits.errors import ParameterError
 
 Part = Literal["train", "validation", "test"]
 PARTS: tuple[Part, ...] = ("train", "validation", "test")
 
 
-def assign_split(dataset: str, document_id: object, cuts: tuple[float, float]) -> Part:
-    """Place a document by a hash of its id: train below the first cut, validation below the second, else test.
+def assign_split(dataset: str, document_id: object, thresholds: tuple[float, float]) -> Part:
+    """Return the part of a document, which depends on nothing but its id: everyone gets the same split.
+
+    A hash of the id is a number from 0 to 1: below the first threshold is train, below the second validation, else
+    test.
 
     >>> assign_split("ng20", "sci.space/60940", (0.6, 0.8))
     'test'
     """
     digest = hashlib.sha256(f"{dataset}:{document_id}".encode()).hexdigest()
-    place = int(digest[:8], 16) / 2**32
-    return "train" if place < cuts[0] else "validation" if place < cuts[1] else "test"
+    number = int(digest[:8], 16) / 2**32
+    return "train" if number < thresholds[0] else "validation" if number < thresholds[1] else "test"
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """One part of a data set."""
+
+    ids: list[Any]
+    texts: list[str] | None  # None if the publisher released only term vectors
+    features: Any  # CSR, documents x words, rows of unit length
+    labels: Any  # CSR, documents x labels, 0/1
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(frozen=True, eq=False)  # hashable by identity, since comparing would read all of the data
+class Dataset:
+    """A labelled collection in three parts, and its vocabulary."""
+
+    name: str
+    train: Split
+    validation: Split
+    test: Split
+    vocabulary: list[str]
+    label_names: list[str]
+    fingerprint: str  # of ids, texts or terms, labels and vocabulary: comparable results have equal fingerprints
+
+    def part(self, name: str) -> Split:
+        """Return the part with this name."""
+        if name not in PARTS:
+            raise ParameterError("unknown part", allowed=", ".join(PARTS), got=repr(name))
+        return {"train": self.train, "validation": self.validation, "test": self.test}[name]
 
 
 @dataclass(frozen=True, eq=False)
 class TermTable:
-    """Documents as rows of words: counts, or weights where the publisher has weighted them already."""
+    """Documents as term vectors: counts, or weights if the publisher has weighted them."""
 
     ids: Sequence[str]
     label_sets: Sequence[tuple[str, ...]]
     terms: Any  # CSR, documents x words
     vocabulary: Sequence[str]
     weighted: bool = False
-    parts: Sequence[Part] | None = None  # where the publisher has split it already
+    parts: Sequence[Part] | None = None  # the publisher's split, if there is one
 
     def __len__(self) -> int:
         return len(self.ids)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Origin of a data set, and how it is split."""
+
+    name: str
+    read: Callable[[Path], Iterable[Document] | TermTable]
+    thresholds: tuple[float, float]
+    vocabulary_size: int
+    archive: str | None = None
+    url: str | None = None
+    contents: str | None = None  # checksum of the documents in the archive, independent of its compression
+
+    def locate(self, *, progress: bool = False) -> Path:
+        """Return the path of the archive, or of the data folder if the set has no archive."""
+        if self.archive:
+            return find_archive(self.archive, self.url, progress=progress)
+        return data_folder() if data_folder().is_dir() else cache_folder()

@@ -1,7 +1,7 @@
-"""The default corpus: documentation strings of this Python installation and of what fewbits depends on.
+"""The default corpus: docstrings of the Python standard library and of the packages that fewbits depends on.
 
-Real text that is on every machine, free of downloads and of licence questions. Sources are parsed with
-``ast`` and never imported.
+This is real text that exists on every machine, without downloads or licence questions. Sources are parsed with
+``ast``, never imported.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fewbits.data.document import Document
 MINIMUM_WORDS = 8
 STANDARD_LIBRARY = "python"
 SKIPPED_FOLDERS = frozenset({"tests", "test", "testing", "idlelib", "lib2to3", "turtledemo", "site-packages"})
-DISTRIBUTION = re.compile(r"[A-Za-z0-9._-]+")  # the name that a requirement starts with
+DISTRIBUTION = re.compile(r"[A-Za-z0-9._-]+")  # the name at the start of a requirement
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -30,8 +30,7 @@ def read_docstrings() -> Iterator[Document]:
     texts: set[str] = set()
     for package, root, path in _sources():
         for name, text in _docstrings(path, _module_name(path, root)):
-            # Copies say nothing new and would make every precision look better than it is;
-            # a name is defined twice where a module has a version for each platform.
+            # Duplicate texts would inflate every precision; a name occurs twice if a module defines it per platform.
             if name not in names and text not in texts and len(text.split()) >= MINIMUM_WORDS:
                 names.add(name)
                 texts.add(text)
@@ -39,7 +38,7 @@ def read_docstrings() -> Iterator[Document]:
 
 
 def _sources() -> Iterator[tuple[str, Path, Path]]:
-    """Yield package, folder that its names start from, and source file."""
+    """Yield package, folder from which module names are derived, and source file."""
     library = Path(sysconfig.get_path("stdlib"))
     roots = [(STANDARD_LIBRARY, library, library), *_dependencies()]
     for package, base, start in roots:
@@ -50,7 +49,7 @@ def _sources() -> Iterator[tuple[str, Path, Path]]:
 
 
 def _dependencies() -> Iterator[tuple[str, Path, Path]]:
-    """Find the installed packages that fewbits needs (not those of its extras) without importing them."""
+    """Yield name, parent folder and folder of the installed packages that fewbits requires, without importing them."""
     for requirement in metadata.requires("fewbits") or []:
         if "extra ==" in requirement:
             continue
@@ -65,7 +64,7 @@ def _dependencies() -> Iterator[tuple[str, Path, Path]]:
 def _top_level_packages(distribution: str) -> list[str]:
     try:
         files = metadata.files(distribution) or []
-    except metadata.PackageNotFoundError:  # one that only other versions of Python need
+    except metadata.PackageNotFoundError:  # required only by other versions of Python
         return []
     return sorted({file.parts[0] for file in files if len(file.parts) == 2 and file.name == "__init__.py"})
 
@@ -76,7 +75,7 @@ def _module_name(path: Path, base: Path) -> str:
 
 
 def _module_label(package: str, name: str) -> str:
-    """``scipy.stats`` for all below it; in the standard library the module, as ``email``."""
+    """Return the label of a module: two levels such as ``scipy.stats``, in the standard library one."""
     return name.split(".")[0] if package == STANDARD_LIBRARY else ".".join(name.split(".")[:2])
 
 

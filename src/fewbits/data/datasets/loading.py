@@ -1,4 +1,4 @@
-"""The benchmark sets, split and vectorised by one rule, so that two methods see the same figures."""
+"""Load the benchmark data sets, each split and vectorized in the same way for every method."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import json
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import normalize
 
-from fewbits.data.datasets.archives import cache_folder, data_folder, find_archive
-from fewbits.data.datasets.base import PARTS, Part, TermTable, assign_split
+from fewbits.data.datasets.base import PARTS, Dataset, Part, Source, Split, TermTable, assign_split
 from fewbits.data.datasets.docstrings import read_docstrings
 from fewbits.data.datasets.term_tables import read_matlab, read_rcv1, read_tmc
 from fewbits.data.datasets.text_collections import read_arxiv, read_newsgroups, read_reuters
@@ -26,58 +24,6 @@ from fewbits.data.document import Document
 from fewbits.data.labels import label_table
 from fewbits.errors import DataError, MissingFileError, ParameterError
 from fewbits.features.vectorizer import TextVectorizer, inverse_document_frequency, tf_idf
-
-
-@dataclass(frozen=True, eq=False)
-class Split:
-    """One part of a data set."""
-
-    ids: list[Any]
-    texts: list[str] | None  # None where the publisher has released words only
-    features: Any  # CSR, documents x words, rows of length 1
-    labels: Any  # CSR, documents x labels, 0/1
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-
-@dataclass(frozen=True, eq=False)  # a key by identity: comparing would read all of it
-class Dataset:
-    """A labelled collection in three parts with its vocabulary."""
-
-    name: str
-    train: Split
-    validation: Split
-    test: Split
-    vocabulary: list[str]
-    label_names: list[str]
-    fingerprint: str  # of ids, texts or words, labels and vocabulary: equal figures need equal fingerprints
-
-    def part(self, name: str) -> Split:
-        """Look up a part by name."""
-        if name not in PARTS:
-            raise ParameterError("there is no such part", allowed=", ".join(PARTS), got=repr(name))
-        return {"train": self.train, "validation": self.validation, "test": self.test}[name]
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where a data set comes from and how it is split."""
-
-    name: str
-    read: Callable[[Path], Iterable[Document] | TermTable]
-    cuts: tuple[float, float]
-    vocabulary_size: int
-    archive: str | None = None
-    url: str | None = None
-    contents: str | None = None  # checksum of what the archive must hold, however it is packed
-
-    def locate(self, *, progress: bool = False) -> Path:
-        """Find the archive, or the folder that a set without one is kept in."""
-        if self.archive:
-            return find_archive(self.archive, self.url, progress=progress)
-        return data_folder() if data_folder().is_dir() else cache_folder()
-
 
 SOURCES = {
     source.name: source
@@ -123,27 +69,29 @@ SOURCES = {
 
 
 def load_dataset(name: str | Path, path: Path | None = None, *, progress: bool = False) -> Dataset:
-    """Load a data set by name, or a ``.mat`` file in the layout of the VDSH authors by its path.
+    """Load a data set by name, or a ``.mat`` file in the format of the VDSH authors by its path.
 
     Parameters
     ----------
     name : str
         ``ng20``, ``reuters``, ``tmc``, ``arxiv``, ``rcv1``, ``docstrings`` (the default corpus), or ``*.mat``.
     path : Path, optional
-        An archive to read instead of looking for it; its contents are then taken as they are.
+        Archive to read instead of the usual one; its contents are not checked.
+    progress : bool, default=False
+        Whether to show the progress of a download.
     """
     source = find_source(name)
     if str(name).endswith(".mat"):
         path = Path(name)
-    found = path or source.locate(progress=progress)
-    content = _read(source, found)
+    archive = path or source.locate(progress=progress)
+    content = _read(source, archive)
     fingerprint = _fingerprint(content)
     if path is None and source.contents not in (None, fingerprint):
         raise DataError(
-            f"{found} does not hold the {source.name} documents of the protocol",
+            f"{archive} does not contain the {source.name} documents of the protocol",
             allowed=f"contents {str(source.contents)[:12]}",
             got=fingerprint[:12],
-            hint=f"Delete it and fetch it again, or read it as it is: load_dataset({source.name!r}, path=...).",
+            hint=f"Delete it to download it again, or read it unchecked: load_dataset({source.name!r}, path=...).",
         )
     if isinstance(content, TermTable):
         return _from_terms(source, content, fingerprint)
@@ -151,13 +99,11 @@ def load_dataset(name: str | Path, path: Path | None = None, *, progress: bool =
 
 
 def find_source(name: str | Path) -> Source:
-    """Look up where a data set comes from."""
+    """Return the source of a data set, by its name or the path of a ``.mat`` file."""
     if str(name).endswith(".mat"):
         return Source(Path(name).name, read_matlab, (0.8, 0.9), 0)
     if name not in SOURCES:
-        raise ParameterError(
-            "there is no such data set", allowed=", ".join(SOURCES) + " or a .mat file", got=repr(name)
-        )
+        raise ParameterError("unknown data set", allowed=", ".join(SOURCES) + " or a .mat file", got=repr(name))
     return SOURCES[str(name)]
 
 
@@ -168,14 +114,16 @@ def _read(source: Source, path: Path) -> list[Document] | TermTable:
         content = source.read(path)
         content = content if isinstance(content, TermTable) else list(content)
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise DataError(f"{path} is no whole archive", got=error, hint="Delete it and fetch it again.") from error
+        raise DataError(
+            f"{path} is not a complete archive", got=error, hint="Delete it and download it again."
+        ) from error
     if not content:
-        raise DataError(f"{path} holds no document of {source.name}")
+        raise DataError(f"{path} contains no documents of {source.name}")
     return content
 
 
 def _fingerprint(content: list[Document] | TermTable) -> str:
-    """Checksum of what an archive holds, however it is packed."""
+    """Compute the checksum of the contents of an archive, independent of its compression."""
     digest = hashlib.sha256()
     if isinstance(content, TermTable):
         digest.update(json.dumps([list(content.ids), list(content.label_sets), list(content.vocabulary)]).encode())
@@ -192,7 +140,7 @@ def _fingerprint(content: list[Document] | TermTable) -> str:
 
 
 def _from_documents(source: Source, documents: list[Document], contents: str) -> Dataset:
-    parts = [assign_split(source.name, document.id, source.cuts) for document in documents]
+    parts = [assign_split(source.name, document.id, source.thresholds) for document in documents]
     tie_breakers = _tie_breakers(source.name) if contents == source.contents else None
     vectorizer = TextVectorizer(max_features=source.vocabulary_size, tie_breakers=tie_breakers)
     vectorizer.fit(document.text for document, part in zip(documents, parts, strict=True) if part == "train")
@@ -222,7 +170,7 @@ def _tie_breakers(name: str) -> list[str]:
 
 def _from_terms(source: Source, table: TermTable, contents: str) -> Dataset:
     terms = sparse.csr_array(table.terms)
-    parts = table.parts or [assign_split(source.name, document_id, source.cuts) for document_id in table.ids]
+    parts = table.parts or [assign_split(source.name, document_id, source.thresholds) for document_id in table.ids]
     if table.weighted:
         features = normalize(terms.astype(np.float32), norm="l2")
     else:
@@ -251,7 +199,7 @@ def _assemble(
     contents: str,
 ) -> Dataset:
     labels, label_names = label_table(label_sets)
-    has_words = np.diff(features.indptr) > 0  # a document left with no word is dropped
+    has_words = np.diff(features.indptr) > 0  # other documents are dropped
     rows = {part: np.flatnonzero(has_words & (np.asarray(parts) == part)) for part in PARTS}
     splits = {
         part: Split(

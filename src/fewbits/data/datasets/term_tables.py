@@ -1,4 +1,4 @@
-"""SIAM 2007 text mining competition, the 500-word release in sparse ARFF: air traffic reports, 22 labels."""
+"""Data sets published as term vectors: TMC (SIAM 2007, air traffic reports, 22 labels), RCV1, and ``.mat`` files."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def _label_names(xml: bytes) -> set[str]:
 
 
 def _sparse_arff(content: str) -> tuple[list[str], list[list[int]]]:
-    """Read attribute names and, for each row, the attributes that are 1."""
+    """Return attribute names and, per row, the attributes that are 1."""
+    # Not the liac-arff package: it has had no release since 2020, and this subset of ARFF takes ten lines.
     attributes: list[str] = []
     rows: list[list[int]] = []
     for line in content.splitlines():
@@ -60,7 +61,7 @@ def _ones(line: str) -> Iterator[int]:
         if entry:
             position, value = entry.split()
             if value != "1":
-                raise DataError("words of this release are there or not", allowed="1", got=value)
+                raise DataError("terms of this release must be binary", allowed="1", got=value)
             yield int(position)
 
 
@@ -77,17 +78,14 @@ def _term_table(ids: list[str], rows: list[list[int]], attributes: list[str], la
 
 
 def read_rcv1(folder: Path) -> TermTable:
-    """Read RCV1 from scikit-learn's folder, fetching it there if it is not yet.
-
-    scikit-learn keeps what it has fetched in a format of its own (joblib), and reads it back itself.
-    """
+    """Read RCV1 with scikit-learn, which downloads it into the folder if necessary."""
     try:
         bunch = fetch_rcv1(data_home=folder)
     except OSError as error:
         raise MissingFileError(
-            f"RCV1 is not in {folder} and cannot be fetched",
+            f"RCV1 is not in {folder} and cannot be downloaded",
             got=error,
-            hint="Run it once on a machine with a network, and copy the folder RCV1.",
+            hint="Load it once on a machine with a network, and copy its folder RCV1.",
         ) from error
     names = [str(name) for name in bunch.target_names]
     target = bunch.target.tocsr()
@@ -96,7 +94,7 @@ def read_rcv1(folder: Path) -> TermTable:
         ids=[str(number) for number in np.asarray(bunch.sample_id)],
         label_sets=[tuple(names[column] for column in sorted(target.indices[low:high])) for low, high in bounds],
         terms=bunch.data,
-        vocabulary=[f"word-{number}" for number in range(bunch.data.shape[1])],  # published without its words
+        vocabulary=[f"word-{number}" for number in range(bunch.data.shape[1])],  # published without the words
         weighted=True,
     )
 
@@ -105,29 +103,28 @@ PART_NAMES: dict[Part, str] = {"train": "train", "validation": "cv", "test": "te
 
 
 def read_matlab(path: Path) -> TermTable:
-    """Read ``train``, ``cv`` and ``test`` with their ``gnd_`` label tables (or one class a document)."""
+    """Read ``train``, ``cv`` and ``test`` with their ``gnd_`` label tables (or one class per document)."""
     if not Path(path).is_file():
         raise MissingFileError(f"{path} does not exist")
     try:
         content = loadmat(path)
     except (MatReadError, ValueError, TypeError, NotImplementedError, OSError) as error:
-        raise DataError(f"{path} is no .mat file that can be read", got=error) from error
+        raise DataError(f"{path} is not a readable .mat file", got=error) from error
     needed = [*PART_NAMES.values(), *(f"gnd_{name}" for name in PART_NAMES.values())]
-    missing = [name for name in needed if name not in content]
-    if missing:
-        found = ", ".join(name for name in content if not name.startswith("__"))
-        raise DataError(f"{path} lacks {', '.join(missing)}", allowed=", ".join(needed), got=found)
+    if missing := [name for name in needed if name not in content]:
+        variables = ", ".join(name for name in content if not name.startswith("__"))
+        raise DataError(f"{path} lacks {', '.join(missing)}", allowed=", ".join(needed), got=variables)
     terms = [sparse.csr_array(content[name]) for name in PART_NAMES.values()]
     label_sets = [labels for name in PART_NAMES.values() for labels in _matlab_label_sets(content[f"gnd_{name}"])]
     parts: list[Part] = [part for part, table in zip(PART_NAMES, terms, strict=True) for _ in range(table.shape[0])]
     table = sparse.csr_array(sparse.vstack(terms))
     if len(label_sets) != table.shape[0]:
-        raise DataError(f"{path} has another number of labels than documents", got=(len(label_sets), table.shape[0]))
+        raise DataError(f"labels and documents of {path} differ in number", got=(len(label_sets), table.shape[0]))
     return TermTable(
         ids=[str(number) for number in range(table.shape[0])],
         label_sets=label_sets,
         terms=table,
-        vocabulary=[f"word-{number}" for number in range(table.shape[1])],  # the files carry no words
+        vocabulary=[f"word-{number}" for number in range(table.shape[1])],  # the files do not contain the words
         weighted=True,
         parts=parts,
     )
@@ -135,6 +132,6 @@ def read_matlab(path: Path) -> TermTable:
 
 def _matlab_label_sets(ground: Any) -> list[tuple[str, ...]]:
     table = ground.toarray() if sparse.issparse(ground) else np.asarray(ground)
-    if 1 in table.shape:  # one class a document
+    if 1 in table.shape:  # one class per document
         return [(str(int(value)),) for value in table.ravel()]
     return [tuple(str(column) for column in np.flatnonzero(row)) for row in table]

@@ -1,4 +1,4 @@
-"""20 Newsgroups, the by-date release: one message a file, in a folder for each group."""
+"""Data sets published as texts: 20 Newsgroups (by-date release), Reuters-21578 (ModApte), arXiv abstracts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import html
 import re
 import tarfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -19,21 +19,19 @@ KEPT_HEADERS = re.compile(r"(From|Subject):", re.IGNORECASE)
 
 
 def read_newsgroups(archive: Path) -> Iterator[Document]:
-    """Read every message: id ``group/number``, labelled by its group."""
+    """Read the messages: id ``group/number``, labelled with the group."""
     with tarfile.open(archive) as tar:
         for member in tar:
             if member.isfile():
                 parts = Path(member.name).parts
                 if len(parts) < 2:
-                    raise DataError(f"{archive} holds {member.name}", allowed="messages in a folder for each group")
+                    raise DataError(f"{archive} contains {member.name}", allowed="messages in a folder per group")
                 group, number = parts[-2:]
-                stream = tar.extractfile(member)
-                assert stream is not None  # a regular file always opens
-                yield Document(f"{group}/{number}", _message(stream.read().decode("latin-1")), (group,))
+                yield Document(f"{group}/{number}", _message(_member_text(tar, member)), (group,))
 
 
 def _message(raw: str) -> str:
-    """Keep the body, and of the headers the From and Subject lines: the others name the group."""
+    """Return the body with the From and Subject lines; other headers reveal the group."""
     headers, _, body = raw.partition("\n\n")
     kept = [line for line in headers.split("\n") if KEPT_HEADERS.match(line)]
     return "\n".join([*kept, body])
@@ -51,12 +49,10 @@ class _Story(NamedTuple):
 
 
 def read_reuters(archive: Path) -> Iterator[Document]:
-    """Read the documents of the 20 most frequent topics: id NEWID, labelled by those of its topics."""
+    """Read the documents of the 20 most frequent topics: id NEWID, labelled with those topics."""
     stories = list(_mod_apte_stories(archive))
     usable = _topics(stories, "TRAIN") & _topics(stories, "TEST")
-    # A story counts for every usable topic it has; among equals the earlier name is the more frequent one.
-    frequency = Counter(topic for story in stories for topic in story.topics if topic in usable)
-    kept = set(sorted(frequency, key=lambda topic: (-frequency[topic], topic))[:TOPICS_KEPT])
+    kept = _most_frequent((topic for story in stories for topic in story.topics if topic in usable), TOPICS_KEPT)
     for story in stories:
         labels = tuple(topic for topic in story.topics if topic in kept)
         if labels:
@@ -77,9 +73,9 @@ def _mod_apte_stories(archive: Path) -> Iterator[_Story]:
 
 
 def _story_text(content: str) -> str:
-    """Title and body, or the whole text where a story has neither."""
-    found = [part for part in (_element(content, "TITLE"), _element(content, "BODY")) if part is not None]
-    return html.unescape("\n".join(found) if found else _element(content, "TEXT") or "")
+    """Return title and body, or the whole text of a story without either."""
+    parts = [part for part in (_element(content, "TITLE"), _element(content, "BODY")) if part is not None]
+    return html.unescape("\n".join(parts) if parts else _element(content, "TEXT") or "")
 
 
 def _element(content: str, tag: str) -> str | None:
@@ -91,23 +87,33 @@ def _sgml_files(archive: Path) -> Iterator[str]:
     with tarfile.open(archive) as tar:
         for member in sorted(tar.getmembers(), key=lambda member: member.name):
             if member.name.endswith(".sgm"):
-                stream = tar.extractfile(member)
-                assert stream is not None  # a regular file always opens
-                yield stream.read().decode("latin-1")
+                yield _member_text(tar, member)
+
+
+def _member_text(tar: tarfile.TarFile, member: tarfile.TarInfo) -> str:
+    stream = tar.extractfile(member)
+    assert stream is not None  # a regular file can always be opened
+    return stream.read().decode("latin-1")
 
 
 CATEGORIES_KEPT = 40
 
 
 def read_arxiv(archive: Path) -> Iterator[Document]:
-    """Read title, newline, abstract; labelled by those of its categories that are kept."""
-    # Two passes over the file hold one document at a time.
-    frequency = Counter(category for document in _all_abstracts(archive) for category in document.labels)
-    kept = set(sorted(frequency, key=lambda category: (-frequency[category], category))[:CATEGORIES_KEPT])
+    """Read titles with abstracts of the 40 most frequent categories, labelled with those categories."""
+    # Two passes, so that only one document is in memory at a time
+    categories = (category for document in _all_abstracts(archive) for category in document.labels)
+    kept = _most_frequent(categories, CATEGORIES_KEPT)
     for document in _all_abstracts(archive):
         labels = tuple(category for category in document.labels if category in kept)
         if labels:
             yield replace(document, labels=labels)
+
+
+def _most_frequent(names: Iterable[str], count: int) -> set[str]:
+    """Return the most frequent names, in alphabetical order among equals."""
+    frequency = Counter(names)
+    return set(sorted(frequency, key=lambda name: (-frequency[name], name))[:count])
 
 
 def _all_abstracts(archive: Path) -> Iterator[Document]:
