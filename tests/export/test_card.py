@@ -16,8 +16,8 @@ from helpers.corpora import TOPICS
 
 
 def value_of(card: str, fact: str) -> str:
-    [found] = re.findall(rf"^\| {re.escape(fact)} \| (.*) \|$", card, re.MULTILINE)
-    return str(found)
+    [value] = re.findall(rf"^\| {re.escape(fact)} \| (.*) \|$", card, re.MULTILINE)
+    return str(value)
 
 
 def later_documents(count: int) -> Iterator[Document]:
@@ -67,11 +67,15 @@ def test_quality_is_measured_on_labelled_documents_added_after_training(
     assert len({document.text for document in queries} - {document.text for document in documents}) == 150
     engine.add([*queries, *copies])
 
-    def bits(some: list[Document]) -> Bits:
-        return unpack(engine.codes([document.id for document in some]), 20)
+    def bits(documents: list[Document]) -> Bits:
+        return unpack(engine.codes([document.id for document in documents]), 20)
 
     expected = precision_at_k(
-        bits(queries), [one.labels[0] for one in queries], bits(documents), [one.labels[0] for one in documents], k=10
+        bits(queries),
+        [document.labels[0] for document in queries],
+        bits(documents),
+        [document.labels[0] for document in documents],
+        k=10,
     )
     card = render_card(engine, "kitchen")
     assert f"Precision at 10 by codes alone: {expected:.3f} (chance level: 0.333)" in card

@@ -69,17 +69,17 @@ def test_other_routes_return_the_results_of_the_engine(client: TestClient, share
     codes = client.post("/v1/encode", json={"texts": ["boat", "stars"]}).json()["codes"]
     assert codes == [row.tobytes().hex() for row in shared_engine.encode(["boat", "stars"])]
     assert [bit["bit"] for bit in client.get("/v1/bits").json()["bits"]] == list(range(20))
-    one = client.get("/v1/bits/7", params={"k": 2}).json()
-    assert one["ones"] + one["zeros"] == 60
-    assert len(one["examples_of_one"]) == len(one["examples_of_zero"]) == 2
+    described = client.get("/v1/bits/7", params={"k": 2}).json()
+    assert described["ones"] + described["zeros"] == 60
+    assert len(described["examples_of_one"]) == len(described["examples_of_zero"]) == 2
     assert client.get("/v1/document", params={"id": "sailing-1"}).json()["labels"] == ["sailing"]
 
 
 def test_examples_of_a_bit_have_its_value(client: TestClient, shared_engine: SearchEngine) -> None:
     for bit in (0, 9, 19):
-        found = client.get(f"/v1/bits/{bit}", params={"k": 5}).json()
+        examples = client.get(f"/v1/bits/{bit}", params={"k": 5}).json()
         for value, side in ((1, "examples_of_one"), (0, "examples_of_zero")):
-            codes = shared_engine.codes([document["id"] for document in found[side]])
+            codes = shared_engine.codes([document["id"] for document in examples[side]])
             assert {int(row[bit // 8] >> (7 - bit % 8) & 1) for row in codes} == {value}
 
 
@@ -96,8 +96,10 @@ def test_documents_are_added_updated_and_removed_with_the_token(writable: TestCl
     document = {"id": "new", "text": "garlic boat telescope", "labels": ["odd"], "metadata": {"year": 2024}}
     added = writable.post("/v1/add", json={"documents": [document]}, headers=AUTHORIZED)
     assert added.json() == {"changed": 1, "documents": 61}
-    found = writable.post("/v1/search", json={"query": "garlic boat telescope", "k": 1, "where": ["year>=2024"]}).json()
-    assert [hit["id"] for hit in found["hits"]] == ["new"]
+    response = writable.post(
+        "/v1/search", json={"query": "garlic boat telescope", "k": 1, "where": ["year>=2024"]}
+    ).json()
+    assert [hit["id"] for hit in response["hits"]] == ["new"]
     again = writable.post("/v1/add", json={"documents": [document]}, headers=AUTHORIZED)
     assert error_of(again)["what"] == "the id 'new' is there already"
     changed = {"documents": [{**document, "text": "soup"}]}
@@ -108,13 +110,11 @@ def test_documents_are_added_updated_and_removed_with_the_token(writable: TestCl
 
 
 @pytest.mark.parametrize(
-    "given", ["", "Bearer", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", TOKEN, f"Basic {TOKEN}", "Bearer \xff"]
+    "header", ["", "Bearer", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}", TOKEN, f"Basic {TOKEN}", "Bearer \xff"]
 )
-def test_changes_without_the_right_token_are_rejected(writable: TestClient, given: str) -> None:
-    for address in ("/v1/add", "/v1/update", "/v1/remove"):
-        response = writable.post(
-            address, json={"ids": ["sailing-1"]}, headers={"authorization": given.encode("latin-1")}
-        )
+def test_changes_without_the_right_token_are_rejected(writable: TestClient, header: str) -> None:
+    for path in ("/v1/add", "/v1/update", "/v1/remove"):
+        response = writable.post(path, json={"ids": ["sailing-1"]}, headers={"authorization": header.encode("latin-1")})
         assert response.status_code == 401
         assert response.headers["www-authenticate"] == "Bearer"
         assert TOKEN not in response.text
@@ -125,8 +125,8 @@ def test_changes_without_the_right_token_are_rejected(writable: TestClient, give
 def test_empty_engine_is_served_without_server_errors(writable: TestClient) -> None:
     ids = [document.id for document in tiny_documents()]
     assert writable.post("/v1/remove", json={"ids": ids}, headers=AUTHORIZED).json()["documents"] == 0
-    for address in ("/v1/bits", "/v1/bits/1", "/v1/map", "/v1/info", "/v1/document?id=x", "/readyz"):
-        assert writable.get(address).status_code < 500, address
+    for path in ("/v1/bits", "/v1/bits/1", "/v1/map", "/v1/info", "/v1/document?id=x", "/readyz"):
+        assert writable.get(path).status_code < 500, path
     for rerank in ("none", "bits", "words"):
         answer = writable.post("/v1/search", json={"query": "boat", "rerank": rerank})
         assert answer.status_code < 500
@@ -142,12 +142,12 @@ def test_embedding_engine_is_searched_by_documents_only() -> None:
     with serving(create_app(engine, use_umap=False)) as client:
         assert client.get("/v1/info").json()["takes_text"] is False
         assert len(client.post("/v1/similar", json={"id": "d1", "k": 3}).json()["hits"]) == 3
-        for address, asked in (
+        for path, body in (
             ("/v1/search", {"query": "text"}),
             ("/v1/encode", {"texts": ["text"]}),
             ("/v1/explain", {"query": "text", "hit": "d1"}),
             ("/v1/explain", {"id": "d2", "hit": "d1"}),
         ):
-            assert client.post(address, json=asked).status_code == 422
+            assert client.post(path, json=body).status_code == 422
         assert error_of(client.get("/v1/bits"))["what"] == "the bits of embeddings have no words"
         assert client.get("/v1/bits/1").status_code == 422
