@@ -85,6 +85,11 @@ class Hasher(TransformerMixin, BaseEstimator, ABC):
         """How sure each bit of each row is, (rows, n_bits); 1 for a method that does not know."""
         return self._bit_confidence(self.margins(X))
 
+    def transform_with_confidence(self, X: Any) -> tuple[Bits, NDArray[np.float32]]:
+        """Encode rows and return the confidence in each bit, both from one computation of the margins."""
+        margins = self.margins(X)
+        return (margins >= 0).astype(np.uint8), self._bit_confidence(margins)
+
     def bit_loadings(self) -> NDArray[np.float32] | None:
         """What each bit says about each feature, (features, n_bits), where the method knows."""
         return None

@@ -121,7 +121,7 @@ class FlatIndex(Index):
             answers.append(self._answer(chosen, distances[order]))
         return answers
 
-    def weighted(self, code: ArrayLike, weights: ArrayLike, k: int, *, among: Ids | None = None) -> Neighbours:
+    def search_weighted(self, code: ArrayLike, weights: ArrayLike, k: int, *, among: Ids | None = None) -> Neighbours:
         """The k documents that are nearest to one query where each bit has a weight: what differing in it costs."""
         query = self._check_search(code, k)
         rows = None if among is None else np.unique(self._rows(among))
@@ -136,7 +136,7 @@ class FlatIndex(Index):
         distances = np.bitwise_count(self._codes.rows[chosen] ^ query).sum(axis=1, dtype=np.int32)
         return Neighbours(self._answer(chosen, distances).ids, distances, costs)
 
-    def expect_weighted(self) -> None:
+    def prepare_weighted_search(self) -> None:
         """Make now, where there are many codes, what else is made when :meth:`weighted` has been called often."""
         if self._fast is None and len(self) >= MANY_CODES:
             self._fast = FastScan(self._codes.rows)
@@ -150,7 +150,7 @@ class FlatIndex(Index):
         self._scans += 1
         if self._fast is None and self._scans < WORTH_A_COPY:
             return None
-        self.expect_weighted()
+        self.prepare_weighted_search()
         assert self._fast is not None
         for count in (2 * k + SPARE, 8 * (k + SPARE)):
             with _threads(1):

@@ -1,14 +1,17 @@
-"""The search engine: a model with its documents, searched, changed, explained."""
+"""The search engine: a model with its documents, searched, changed and explained."""
 
 from fewbits.search.drift import Drift
-from fewbits.search.engine import ALIKE, LEARN_FROM, DuplicateGroup, SearchEngine
+from fewbits.search.duplicates import MIN_SIMILARITY, DuplicateGroup, without_duplicates
+from fewbits.search.encoder import EncodedDocuments, ModelInfo
+from fewbits.search.engine import SearchEngine
 from fewbits.search.explain import BitExamples, BitMeaning, DecidingWord, ExplainedBit, Explanation
-from fewbits.search.snapshot import EncodedDocuments, Hit
+from fewbits.search.fitting import LEARN_FROM
+from fewbits.search.snapshot import Hit, Snapshot, check_engine_folder
 from fewbits.search.store.filters import Condition
 
 __all__ = [
-    "ALIKE",
     "LEARN_FROM",
+    "MIN_SIMILARITY",
     "BitExamples",
     "BitMeaning",
     "Condition",
@@ -19,5 +22,9 @@ __all__ = [
     "ExplainedBit",
     "Explanation",
     "Hit",
+    "ModelInfo",
     "SearchEngine",
+    "Snapshot",
+    "check_engine_folder",
+    "without_duplicates",
 ]

@@ -1,67 +1,92 @@
-"""Whether new documents are still like those that the codes were learnt from."""
+"""Drift: whether new documents are still like those of the fit."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
-from fewbits.codes import Bits
-from fewbits.search.encoder import Model
-from fewbits.search.store.documents import Reader
+from fewbits.codes import n_bytes, unpack
+from fewbits.features import TextVectorizer
+from fewbits.hashers.registry import find_method
+from fewbits.search.encoder import Encoder, Model
+from fewbits.search.store.reader import Reader
 
-LOOKED_AT = 10_000  # texts whose words are counted
-FEWEST = 30  # documents that can say something
-MORE_UNKNOWN = 0.1  # of the words
-MORE_SHIFT = 0.1  # of the documents, for a bit on average
+SAMPLED_TEXTS = 10_000  # for the share of unknown words
+MIN_NEW_DOCUMENTS = 30  # fewer say nothing about drift
+MAX_UNKNOWN_INCREASE = 0.1  # share of words
+MAX_BIT_SHIFT = 0.1  # share of documents, mean over bits
+NOT_SHOWN = ("bit_balance", "unknown_words", "notes", "documents_when_learnt")  # facts that describe leaves out
 
 
 @dataclass(frozen=True)
 class Drift:
-    """How documents that came since the codes were learnt differ from those they were learnt from."""
+    """How documents added or updated since the fit differ from those of the fit."""
 
     new_documents: int
-    unknown_words_learnt: float | None  # share of the words that the vocabulary leaves out; None for embeddings
+    unknown_words_learnt: float | None  # share of words outside the vocabulary at the fit; None for embeddings
     unknown_words_new: float | None
-    bit_shift: float  # how much the share of ones of a bit has moved, on average
-    bit_shift_by_chance: float  # what so few documents would show anyway
+    bit_shift: float  # change in the share of ones per bit, mean over bits
+    bit_shift_by_chance: float  # expected from a random sample of this size
     retrain: bool
     advice: str
 
 
-def measure_drift(reader: Reader, model: Model) -> Drift:
-    """Compare new documents with those that were learnt from."""
+def measure_drift(model: Model, reader: Reader) -> Drift:
+    """Compare new documents with those of the fit."""
     count = reader.count_new()
     _, packed = reader.codes(model.hasher.n_bits, only_new=True)
-    bits: Bits = np.unpackbits(packed, axis=1, count=model.hasher.n_bits, bitorder="big")
-    learnt = np.asarray(model.facts["bit_balance"])
-    shift = float(np.abs(bits.mean(axis=0) - learnt).mean()) if len(bits) else 0.0
-    chance = float(np.sqrt(2 / np.pi * learnt * (1 - learnt) / len(bits)).mean()) if len(bits) else 0.0
-    before = model.facts.get("unknown_words")
+    bits = unpack(packed, model.hasher.n_bits)
+    balance = np.asarray(model.info.bit_balance)
+    shift = float(np.abs(bits.mean(axis=0) - balance).mean()) if len(bits) else 0.0
+    chance = float(np.sqrt(2 / np.pi * balance * (1 - balance) / len(bits)).mean()) if len(bits) else 0.0
+    before = model.info.unknown_words
     unknown = None
     if before is not None and count:
-        unknown = round(unknown_share(model, reader.texts(are_new=True, limit=LOOKED_AT)), 4)
-    advice, retrain = _advise(count, model.documents_when_learnt, before, unknown, shift - chance)
+        unknown = round(unknown_share(model, reader.texts(are_new=True, limit=SAMPLED_TEXTS)), 4)
+    advice, retrain = _advise(count, model.info.documents_when_learnt, before, unknown, shift - chance)
     return Drift(count, before, unknown, round(shift, 4), round(chance, 4), retrain, advice)
 
 
-def unknown_share(model: Model, texts: list[str]) -> float:
-    """Share of the words of texts that the model does not know."""
-    return float(model.features.unknown_share(texts)) if model.takes_text else 0.0
+def unknown_share(encoder: Encoder, texts: list[str]) -> float:
+    """Compute the share of words that are not in the vocabulary; 0 for embeddings."""
+    return float(encoder.features.unknown_share(texts)) if isinstance(encoder.features, TextVectorizer) else 0.0
 
 
-def _advise(count: int, there: int, before: float | None, now: float | None, moved: float) -> tuple[str, bool]:
+def describe(model: Model, reader: Reader, *, documents_with_code: int) -> dict[str, Any]:
+    """Return the facts about an engine, with the drift of its documents."""
+    count, n_bits = reader.count(), model.hasher.n_bits
+    facts = {name: value for name, value in model.info.as_json().items() if name not in NOT_SHOWN}
+    return {
+        "documents": count,
+        "documents_without_known_words": count - documents_with_code,
+        "bits": n_bits,
+        "bytes_per_document": n_bytes(n_bits),
+        "metadata": reader.fields(),
+        "features": model.kind,
+        "n_features": model.features.n_features,
+        "setting": find_method(model.info.method).setting,
+        **facts,
+        "drift": asdict(measure_drift(model, reader)),
+    }
+
+
+def _advise(
+    count: int, documents_at_fit: int, before: float | None, now: float | None, shift: float
+) -> tuple[str, bool]:
+    """Return advice on retraining, and whether it is advised."""
     if not count:
-        return "Nothing was added since the codes were learnt.", False
-    if count < FEWEST:
-        return f"Too few new documents to tell (fewer than {FEWEST}).", False
+        return "No documents were added since the fit.", False
+    if count < MIN_NEW_DOCUMENTS:
+        return f"Too few new documents to measure drift (fewer than {MIN_NEW_DOCUMENTS}).", False
     reasons = []
-    if before is not None and now is not None and now - before > MORE_UNKNOWN:
+    if before is not None and now is not None and now - before > MAX_UNKNOWN_INCREASE:
         reasons.append(f"{now:.0%} of the words of new documents are unknown, against {before:.0%} in training")
-    if moved > MORE_SHIFT:
-        reasons.append(f"a bit's share of ones has moved by {moved:.2f} on average beyond chance")
-    if count > there:
-        reasons.append("more documents are new than were there when the codes were learnt")
+    if shift > MAX_BIT_SHIFT:
+        reasons.append(f"the share of ones per bit has changed by {shift:.2f} on average beyond chance")
+    if count > documents_at_fit:
+        reasons.append("there are more new documents than there were at the fit")
     if reasons:
-        return f"Learning anew is worth it (fewbits fit): {'; '.join(reasons)}.", True
-    return "New documents are like those that were learnt from: no need to learn anew.", False
+        return f"Retraining is advised (fewbits fit): {'; '.join(reasons)}.", True
+    return "New documents are like those of the fit: retraining is not needed.", False

@@ -5,7 +5,8 @@ Codes say what documents are about, and many are about the same. So codes choose
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,51 +15,60 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
 from fewbits.codes import Packed
+from fewbits.data.document import Document, DocumentId
 from fewbits.errors import ParameterError
 from fewbits.index.multi_index import Groups, near_groups
 from fewbits.search.rerank import TermVectors
-from fewbits.search.store.documents import Positions
+from fewbits.search.store.reader import Positions
 
+MIN_SIMILARITY = 0.8  # default minimum cosine of near-duplicates
 ROUNDING = 1e-5  # of a cosine in 32 bits
 PAIRS = 1 << 20  # compared at one time
 MOST_PARTS = 8  # of a code; from that radius on all are compared that share a rare word
 
 
-def check_alike(alike: float) -> float:
-    """The least cosine of the words of near-duplicates; 0 where codes alone decide."""
-    if isinstance(alike, bool) or not isinstance(alike, (int, float)) or not 0 <= alike <= 1:
-        raise ParameterError("alike, the least cosine of the words, is out of range", allowed="0 to 1", got=repr(alike))
-    return float(alike)
+@dataclass(frozen=True)
+class DuplicateGroup:
+    """Documents connected by a chain of near-duplicates; the first in order of insertion represents the others."""
+
+    representative: DocumentId
+    others: tuple[DocumentId, ...]
+
+
+def without_duplicates(documents: Iterable[Document], groups: Iterable[DuplicateGroup]) -> Iterator[Document]:
+    """Leave out the documents that another one represents."""
+    left_out = {id for group in groups for id in group.others}
+    return (document for document in documents if document.id not in left_out)
+
+
+def check_min_similarity(value: float) -> float:
+    """Return a valid minimum cosine."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
+        raise ParameterError("min_similarity, a cosine, is out of range", allowed="0 to 1", got=repr(value))
+    return float(value)
 
 
 def duplicate_groups(
-    positions: Positions, codes: Packed, n_bits: int, words: TermVectors | None, radius: int, alike: float
+    positions: Positions, codes: Packed, n_bits: int, vectors: TermVectors | None, radius: int, min_similarity: float
 ) -> list[Positions]:
-    """Groups of two documents or more, each in order of insertion, that a chain of near-duplicates connects."""
+    """Return groups of two or more documents that are connected by near-duplicates, in order of insertion.
+
+    Without term vectors codes alone decide.
+    """
+    check_min_similarity(min_similarity)
     groups = near_groups(codes, n_bits, radius)
-    if words is not None and alike:
-        crowded = np.flatnonzero(np.bincount(groups)[groups] > 1) if len(groups) else groups
-        rows = _rows(words, positions[crowded])
+    if vectors is not None and min_similarity:
+        candidates = np.flatnonzero(np.bincount(groups)[groups] > 1) if len(groups) else groups
+        rows = vectors.rows(positions[candidates])
+        similar = _similar_groups(rows, codes[candidates], n_bits, radius, min_similarity - ROUNDING)
         groups = np.arange(len(groups))
-        groups[crowded] = crowded[_first_of(_alike_groups(rows, codes[crowded], n_bits, radius, alike - ROUNDING))]
+        groups[candidates] = candidates[_first_of(similar)]
     order = np.argsort(groups, kind="stable")
     members = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
     return [positions[rows] for rows in members if len(rows) > 1]
 
 
-def _rows(words: TermVectors, positions: Positions) -> Any:
-    """Words of documents as sparse rows."""
-    owners, columns, weights = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
-    for places, found, values, counts in words.parts(positions):
-        owners.append(np.repeat(places, counts))
-        columns.append(found.astype(np.int64))
-        weights.append(values)
-    width = max(int(part.max(initial=0)) for part in columns) + 1
-    cells = (np.concatenate(owners), np.concatenate(columns))
-    return sparse.csr_array((np.concatenate(weights), cells), shape=(len(positions), width))
-
-
-def _alike_groups(rows: Any, codes: Packed, n_bits: int, radius: int, least: float) -> Groups:
+def _similar_groups(rows: Any, codes: Packed, n_bits: int, radius: int, least: float) -> Groups:
     """Groups of rows that pairs with at least such a cosine, whose codes are near, connect."""
     found = [np.zeros((2, 0), np.int64)]
     for left, right in _candidates(rows, codes, n_bits, radius, least):

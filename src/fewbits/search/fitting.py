@@ -1,9 +1,9 @@
-"""From documents to a model and its database: reading them in, learning codes, storing all of it."""
+"""Fitting: documents are stored, turned into features, and a hasher is fitted; then all documents are encoded."""
 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from itertools import islice, zip_longest
@@ -21,27 +21,28 @@ from fewbits.errors import DataError
 from fewbits.features import Embeddings, TextVectorizer
 from fewbits.hashers.base import Hasher
 from fewbits.hashers.registry import OF_EMBEDDINGS, WITH_LABELS, WITHOUT_LABELS, find_method, make_hasher
-from fewbits.search.drift import LOOKED_AT, unknown_share
-from fewbits.search.encoder import Model, nonzero_rows
-from fewbits.search.store.database import Database
-from fewbits.search.store.documents import Positions, Reader, Writer
+from fewbits.search.drift import SAMPLED_TEXTS, unknown_share
+from fewbits.search.encoder import Encoder, Model, ModelInfo, nonzero_rows
+from fewbits.search.store.reader import Database, Positions, Reader
+from fewbits.search.store.writer import Writer, create_database, record_change
 from fewbits.validation import check_whole_number
 
-BLOCK = 4096  # documents
+BLOCK = 4096  # documents encoded and stored at a time
+LEARN_FROM = 50_000  # more documents hardly improve the codes
 
 _MISSING = object()
 
 
 @dataclass(frozen=True)
 class FitOptions:
-    """How codes are to be learnt."""
+    """Options of a fit."""
 
     n_bits: int
-    method: str | None  # None for what suits the documents
+    method: str | None  # None: by the kind of documents
     random_state: Any
-    learn_from: int | None  # documents at most; None for all
+    learn_from: int | None  # maximum number of documents; None for all
     verbose: bool = False
-    notes: Mapping[str, Any] = field(default_factory=dict)  # of whoever wishes, kept with the engine
+    notes: Mapping[str, Any] = field(default_factory=dict)  # JSON from the caller, saved with the engine
 
     def __post_init__(self) -> None:
         check_n_bits(self.n_bits)
@@ -51,130 +52,167 @@ class FitOptions:
             check_whole_number("learn_from", self.learn_from, 2)
 
 
-def learn_from_texts(
-    documents: Iterable[Document], vectorizer: TextVectorizer | None, wishes: FitOptions
+def fit_texts(
+    documents: Iterable[Document], vectorizer: TextVectorizer | None, options: FitOptions
 ) -> tuple[Model, Database]:
-    """Learn codes for documents, which may be a stream."""
+    """Fit a model to documents, which may be a stream, and store them with their codes."""
     features = TextVectorizer() if vectorizer is None else clone(vectorizer)
-    database = Database.temporary()
+    database = create_database()
     rows = features.fit_transform(document.text for document in _stored(database, documents))
-    return _learn(features, rows, database, wishes), database
+    return _fit(features, rows, database, options), database
 
 
-def learn_from_embeddings(
-    embeddings: ArrayLike, documents: Iterable[Document] | None, wishes: FitOptions
+def fit_embeddings(
+    embeddings: ArrayLike, documents: Iterable[Document] | None, options: FitOptions
 ) -> tuple[Model, Database]:
-    """Learn codes for embeddings, with or without the documents that they stand for."""
+    """Fit a model to embeddings, and store their documents, which are empty by default, with their codes."""
     features = Embeddings()
     rows = features.fit_transform(embeddings)
     if documents is None:
         documents = (Document(position, "") for position in range(len(rows)))
-    database = Database.temporary()
-    check_same_number(len(rows), sum(1 for _ in _stored(database, documents)))
-    return _learn(features, rows, database, replace(wishes, method=wishes.method or OF_EMBEDDINGS)), database
+    database = create_database()
+    check_same_length(len(rows), sum(1 for _ in _stored(database, documents)))
+    options = replace(options, method=options.method or OF_EMBEDDINGS)
+    return _fit(features, rows, database, options), database
 
 
-def from_fitted(
+def store_fitted(
     features: TextVectorizer | Embeddings,
     hasher: Hasher,
     documents: Iterable[Document],
     rows: Any,
-    facts: dict[str, Any],
+    *,
+    method: str,
+    notes: Mapping[str, Any],
 ) -> tuple[Model, Database]:
-    """Parts that were fitted elsewhere, and documents with their features."""
-    database = Database.temporary()
-    check_same_number(rows.shape[0], sum(1 for _ in _stored(database, documents)))
-    return _encode_all(Model(features, hasher, facts), rows, database), database
+    """Store documents with their codes by features and a hasher that were fitted elsewhere."""
+    database = create_database()
+    check_same_length(rows.shape[0], sum(1 for _ in _stored(database, documents)))
+    encoder = Encoder(features, hasher)
+    return _encode_all(encoder, rows, database, method=method, learnt_from=rows.shape[0], notes=notes), database
 
 
-def _learn(features: TextVectorizer | Embeddings, rows: Any, database: Database, wishes: FitOptions) -> Model:
+def _fit(features: TextVectorizer | Embeddings, rows: Any, database: Database, options: FitOptions) -> Model:
+    """Fit a hasher to a sample of the rows, and encode all."""
     with database.reading() as connection:
         labels, label_names = label_table(Reader(connection).label_sets())
-    method = wishes.method or (WITH_LABELS if len(label_names) > 1 else WITHOUT_LABELS)
-    hasher = make_hasher(method, wishes.n_bits, wishes.random_state)
-    if wishes.verbose and "verbose" in hasher.get_params():
+    method = options.method or (WITH_LABELS if len(label_names) > 1 else WITHOUT_LABELS)
+    hasher = make_hasher(method, options.n_bits, options.random_state)
+    if options.verbose and "verbose" in hasher.get_params():
         hasher.set_params(verbose=True)
-    known = np.flatnonzero(nonzero_rows(rows))
-    chosen = known[_sample(np.diff(labels.indptr)[known] > 0, wishes)]
+    nonzero = np.flatnonzero(nonzero_rows(rows))
+    chosen = nonzero[_sample(np.diff(labels.indptr)[nonzero] > 0, options)]
     hasher.fit(rows[chosen], labels[chosen] if label_names else None)
-    facts = {
-        "method": method,
-        "documents_learnt_from": len(chosen) if len(chosen) < len(known) else rows.shape[0],
-        "label_names": len(label_names),
-        "notes": dict(wishes.notes),
-    }
-    return _encode_all(Model(features, hasher, facts), rows, database)
+    learnt_from = len(chosen) if len(chosen) < len(nonzero) else rows.shape[0]
+    return _encode_all(
+        Encoder(features, hasher),
+        rows,
+        database,
+        method=method,
+        learnt_from=learnt_from,
+        notes=options.notes,
+        label_names=len(label_names),
+    )
 
 
-def _sample(is_labelled: NDArray[np.bool_], wishes: FitOptions) -> NDArray[np.int64]:
-    """Which documents to learn from, in their order: a random choice, half of it labelled where so many are."""
-    size = wishes.learn_from
+def _sample(is_labelled: NDArray[np.bool_], options: FitOptions) -> NDArray[np.int64]:
+    """Sample documents to learn from, in order; oversample labelled ones if fewer than half are labelled."""
+    size = options.learn_from
     if size is None or size >= len(is_labelled):
         return np.arange(len(is_labelled))
-    generator = check_random_state(wishes.random_state)
+    generator = check_random_state(options.random_state)
     order = generator.permutation(len(is_labelled))
     first = order[is_labelled[order]][: size // 2]
     others = order[~np.isin(order, first)][: size - len(first)]
     return np.sort(np.concatenate([first, others]))
 
 
-def _encode_all(model: Model, rows: Any, database: Database) -> Model:
-    """Store the codes of all documents, and note what they are like."""
-    with database.writing() as connection:
-        writer = Writer(connection)
+def _encode_all(
+    encoder: Encoder,
+    rows: Any,
+    database: Database,
+    *,
+    method: str,
+    learnt_from: int,
+    notes: Mapping[str, Any],
+    label_names: int | None = None,
+) -> Model:
+    """Store the codes of all documents, and return the model with the facts about the fit."""
+    with record_change(database) as writer:
         positions = writer.all_positions()
-        ones = np.zeros(model.hasher.n_bits)
+        ones = np.zeros(encoder.hasher.n_bits)
         for start in range(0, len(positions), BLOCK):
-            ones += store_codes(writer, model, positions[start : start + BLOCK], rows[start : start + BLOCK])
-        writer.finish()
-        facts = {
-            "documents_learnt_from": rows.shape[0],
-            **model.facts,
-            "documents_when_learnt": rows.shape[0],
-            "bit_balance": [round(float(share), 4) for share in ones / max(1, int(nonzero_rows(rows).sum()))],
-            "created": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
-            "fewbits": version("fewbits"),
-        }
-        if model.takes_text:
-            texts = writer.texts(are_new=False, limit=LOOKED_AT)
-            facts["unknown_words"] = round(unknown_share(model, texts), 4)
-    return replace(model, facts=facts)
+            ones += _store_codes(writer, encoder, positions[start : start + BLOCK], rows[start : start + BLOCK])
+        texts = writer.texts(are_new=False, limit=SAMPLED_TEXTS) if encoder.takes_text else []
+    info = ModelInfo(
+        documents_learnt_from=learnt_from,
+        method=method,
+        documents_when_learnt=rows.shape[0],
+        bit_balance=tuple(round(float(share), 4) for share in ones / max(1, int(nonzero_rows(rows).sum()))),
+        created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        fewbits=version("fewbits"),
+        label_names=label_names,
+        unknown_words=round(unknown_share(encoder, texts), 4) if encoder.takes_text else None,
+        notes=dict(notes),
+    )
+    return Model(encoder.features, encoder.hasher, info)
 
 
 def _stored(database: Database, documents: Iterable[Document]) -> Iterator[Document]:
-    """Store documents while they pass by."""
-    with database.writing() as connection:
-        writer = Writer(connection)
-        for block in blocks(documents):
+    """Store documents and yield them."""
+    with record_change(database) as writer:
+        for block in _blocks(documents):
             writer.insert(block, are_new=False)
             yield from block
 
 
-def store_codes(writer: Writer, model: Model, positions: Positions, rows: Any) -> NDArray[np.int64]:
-    """Encode and store rows that say something, and return how often each bit is 1."""
-    known = np.flatnonzero(nonzero_rows(rows))
-    codes = model.encode(rows[known])
-    writer.put_codes(positions[known].tolist(), codes, rows[known] if model.takes_text else None)
-    return unpack(codes, model.hasher.n_bits).sum(axis=0, dtype=np.int64)
+def encode_and_store(
+    writer: Writer,
+    encoder: Encoder,
+    documents: Iterable[Document],
+    embeddings: ArrayLike | None,
+    put: Callable[[Writer, list[Document]], list[int]],
+) -> int:
+    """Encode documents block by block, store each by ``put``, which returns its positions, and return their number."""
+    if (embeddings is None) != encoder.takes_text:
+        expected = "documents alone" if encoder.takes_text else "documents with embeddings"
+        raise DataError("this engine takes another kind of input", allowed=expected)
+    rows = None if embeddings is None else encoder.rows(embeddings)
+    count = 0
+    for block in _blocks(documents):
+        part = encoder.rows(document.text for document in block) if rows is None else rows[count:][: len(block)]
+        count += len(block)
+        check_same_length(part.shape[0], len(block))
+        _store_codes(writer, encoder, np.array(put(writer, block), dtype=np.int64), part)
+    if rows is not None:
+        check_same_length(len(rows), count)
+    return count
 
 
-def blocks(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    """Documents that are encoded and stored at one time."""
+def _store_codes(writer: Writer, encoder: Encoder, positions: Positions, rows: Any) -> NDArray[np.int64]:
+    """Encode and store the nonzero rows, and return how often each bit is 1."""
+    nonzero = np.flatnonzero(nonzero_rows(rows))
+    codes = encoder.encode(rows[nonzero])
+    writer.put_codes(positions[nonzero].tolist(), codes, rows[nonzero] if encoder.takes_text else None)
+    return unpack(codes, encoder.hasher.n_bits).sum(axis=0, dtype=np.int64)
+
+
+def _blocks(documents: Iterable[Document]) -> Iterator[list[Document]]:
     stream = iter(documents)
     while block := list(islice(stream, BLOCK)):
         yield block
 
 
-def check_same_number(embeddings: int, documents: int) -> None:
-    """Refuse embeddings that do not go with the documents."""
+def check_same_length(embeddings: int, documents: int) -> None:
+    """Check that there are as many embeddings as documents."""
     if embeddings != documents:
         raise DataError("embeddings and documents differ in number", got=f"{embeddings} and {documents}")
 
 
-def documents_of(
+def make_documents(
     texts: Iterable[str], ids: Iterable[DocumentId] | None, labels: Iterable[Any] | None
 ) -> Iterator[Document]:
-    """Put texts, ids and labels together; a different number of them is an error."""
+    """Combine texts, ids and labels into documents; they must have the same length."""
     columns = [texts, *(column for column in (ids, labels) if column is not None)]
     for position, row in enumerate(zip_longest(*columns, fillvalue=_MISSING)):
         if any(value is _MISSING for value in row):

@@ -1,79 +1,77 @@
-"""The words of many documents at once: most lie in a mapped file, the others are asked from the database."""
+"""Ranking: by codes, by codes weighted by confidence, or by the stored tf-idf rows of a shortlist."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
+from scipy import sparse
 
-from fewbits.codes import pack
 from fewbits.errors import ParameterError
-from fewbits.index import FlatIndex, Neighbours
-from fewbits.search.encoder import Model
-from fewbits.search.store.documents import WORD, Positions, Reader
+from fewbits.index import Index, Neighbours
+from fewbits.search.encoder import EncodedQueries
+from fewbits.search.store.reader import TERM, Positions, Reader
 from fewbits.storage import read_array, write_array
 from fewbits.validation import check_whole_number
 
 COLUMNS, WEIGHTS, STARTS = "word_columns.npy", "word_weights.npy", "word_starts.npy"
 
 Counts = NDArray[np.int64]
-Part = tuple[NDArray[np.int64], NDArray[Any], NDArray[np.float32], Counts]
 
 
 class TermVectorFile:
-    """Words of the documents that were learnt from, one after the other in files that never change.
+    """The tf-idf rows of the documents of the fit, concatenated in memory-mapped files that never change.
 
-    Three thousand documents are read from here in the time that a database takes for a few hundred. They say nothing
-    that the database does not: a folder without them is slower, not poorer.
+    It is a cache of what the database stores, from which three thousand rows are read in the time that the database
+    takes for a few hundred. A folder without it is slower, but complete.
     """
 
     def __init__(self, starts: NDArray[np.int64], columns: NDArray[Any], weights: NDArray[np.float32]) -> None:
-        self._starts = starts  # by position, and one more; a document that is not here has none
+        self._starts = starts  # by position, with the end of the last; equal to the next if a document is not stored
         self._columns = columns
         self._weights = weights
 
     @classmethod
     def write(cls, folder: Path, reader: Reader, n_features: int) -> None:
         """Write three files into a folder."""
-        last, total = reader.extent_of_learnt_words()
+        last, total = reader.size_of_fitted_terms()
         counts = np.zeros(last + 2, dtype=np.int64)
         small = np.min_scalar_type(n_features)
         columns = open_memmap(folder / COLUMNS, mode="w+", dtype=small, shape=(total,))
         weights = open_memmap(folder / WEIGHTS, mode="w+", dtype=np.float32, shape=(total,))
         end = 0
-        for position, content in reader.learnt_words():
-            found = np.frombuffer(content, dtype=WORD)
-            columns[end : end + len(found)], weights[end : end + len(found)] = found["column"], found["weight"]
-            counts[position + 1] = len(found)
-            end += len(found)
+        for position, content in reader.fitted_terms():
+            terms = np.frombuffer(content, dtype=TERM)
+            columns[end : end + len(terms)], weights[end : end + len(terms)] = terms["column"], terms["weight"]
+            counts[position + 1] = len(terms)
+            end += len(terms)
         columns.flush()
         weights.flush()
         write_array(folder / STARTS, counts.cumsum())
 
     @classmethod
     def read(cls, folder: Path) -> TermVectorFile | None:
-        """Map what :meth:`write` wrote; None where it is not there."""
+        """Map what :meth:`write` wrote; None if the files are missing."""
         if not (folder / COLUMNS).exists():
             return None
         mapped = (np.asarray(read_array(folder / name, memory_map=True)) for name in (COLUMNS, WEIGHTS))
         return cls(read_array(folder / STARTS), *mapped)
 
-    def holds(self, positions: Positions) -> NDArray[np.bool_]:
-        """Which documents may be here; those that were changed since may be too."""
+    def covers(self, positions: Positions) -> NDArray[np.bool_]:
+        """Return which positions existed at the fit; the rows of documents changed since are out of date."""
         return positions < len(self._starts) - 1
 
-    def of(self, positions: Positions) -> tuple[NDArray[Any], NDArray[np.float32], Counts]:
-        """Columns and weights of documents one after the other, and how many each has."""
+    def rows(self, positions: Positions) -> tuple[NDArray[Any], NDArray[np.float32], Counts]:
+        """Return the columns and weights of documents, concatenated, and their number per document."""
         places, counts = self._places(positions)
         return self._columns[places], self._weights[places], counts
 
     def cosines(self, query: NDArray[np.float32], positions: Positions) -> NDArray[np.float64]:
-        """Products of a dense row with documents; of words that the query has not, the weights are not read."""
+        """Multiply a dense row with documents; weights of terms outside the query are not read."""
         places, counts = self._places(positions)
         columns = self._columns[places]
         shared = np.flatnonzero((query != 0)[columns])
@@ -91,47 +89,72 @@ class TermVectorFile:
 
 @dataclass(frozen=True)
 class TermVectors:
-    """The words of all documents of one state."""
+    """The stored tf-idf rows of all documents of one state."""
 
     reader: Reader
-    learnt: TermVectorFile | None
-    new: Positions  # documents that were added or updated since: what is learnt of them is out of date
+    file: TermVectorFile | None
+    new: Positions  # documents added or updated since the fit: their rows in the file are out of date
+    n_features: int
 
-    def parts(self, positions: Positions) -> Iterator[Part]:
-        """Words in one or two parts: places in the list, columns and weights in a row, and how many each has."""
-        is_learnt = self._is_learnt(positions)
-        if self.learnt is not None and is_learnt.any():
-            yield np.flatnonzero(is_learnt), *self.learnt.of(positions[is_learnt])
-        if not is_learnt.all():
-            words, counts = self.reader.words(positions[~is_learnt])
-            yield np.flatnonzero(~is_learnt), words["column"], words["weight"], counts
+    def rows(self, positions: Positions) -> Any:
+        """Return tf-idf rows, (documents, features)."""
+        in_file = self._in_file(positions)
+        owners, columns, weights = [], [], []
+        for part, (part_columns, part_weights, counts) in (
+            (np.flatnonzero(in_file), self._from_file(positions[in_file])),
+            (np.flatnonzero(~in_file), self._from_database(positions[~in_file])),
+        ):
+            owners.append(np.repeat(part, counts))
+            columns.append(part_columns.astype(np.int64))
+            weights.append(part_weights)
+        cells = (np.concatenate(owners), np.concatenate(columns))
+        return sparse.csr_array((np.concatenate(weights), cells), shape=(len(positions), self.n_features))
 
     def cosines(self, query: NDArray[np.float32], positions: Positions) -> NDArray[np.float32]:
-        """Cosines of a query, a dense row of length 1, with documents."""
+        """Compute the cosines of a query, a dense row of length 1, with documents."""
         result = np.zeros(len(positions), dtype=np.float32)
-        is_learnt = self._is_learnt(positions)
-        if self.learnt is not None and is_learnt.any():
-            result[is_learnt] = self.learnt.cosines(query, positions[is_learnt])
-        if not is_learnt.all():
-            words, counts = self.reader.words(positions[~is_learnt])
+        in_file = self._in_file(positions)
+        if self.file is not None and in_file.any():
+            result[in_file] = self.file.cosines(query, positions[in_file])
+        if not in_file.all():
+            columns, weights, counts = self._from_database(positions[~in_file])
             owners = np.repeat(np.arange(len(counts)), counts)
-            products = query[words["column"]] * words["weight"]
-            result[~is_learnt] = np.bincount(owners, weights=products, minlength=len(counts))
+            result[~in_file] = np.bincount(owners, weights=query[columns] * weights, minlength=len(counts))
         return result
 
-    def _is_learnt(self, positions: Positions) -> NDArray[np.bool_]:
-        if self.learnt is None:
+    def _from_file(self, positions: Positions) -> tuple[NDArray[Any], NDArray[np.float32], Counts]:
+        if self.file is None or not len(positions):
+            return np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0, np.int64)
+        return self.file.rows(positions)
+
+    def _from_database(self, positions: Positions) -> tuple[NDArray[Any], NDArray[np.float32], Counts]:
+        terms, counts = self.reader.terms(positions)
+        return terms["column"], terms["weight"], counts
+
+    def _in_file(self, positions: Positions) -> NDArray[np.bool_]:
+        if self.file is None:
             return np.zeros(len(positions), dtype=bool)
-        return self.learnt.holds(positions) & ~np.isin(positions, self.new)
+        return self.file.covers(positions) & ~np.isin(positions, self.new)
 
 
-Rescoring = Literal["none", "bits", "words"]
-SHORTLIST = 3_000  # documents whose words are looked at; docs/known-items.md shows why
+Rerank = Literal["none", "bits", "words"]
+SHORTLIST = 3_000  # candidates reordered by their words; docs/known-items.md shows why
+
+
+@dataclass(frozen=True)
+class RankOptions:
+    """How many documents to return, in which order, and from which."""
+
+    k: int
+    rerank: Rerank
+    shortlist: int = SHORTLIST
+    among: Positions | None = None  # candidates; None for all
+    without: int | None = None  # a document to leave out
 
 
 @dataclass(frozen=True)
 class Ranked:
-    """Documents in order, with the bits that differ and a score: the higher, the nearer."""
+    """Documents in order, with the number of differing bits and a score; a higher score is nearer."""
 
     positions: Positions
     distances: NDArray[np.int32]
@@ -139,84 +162,63 @@ class Ranked:
 
     @classmethod
     def by_distance(cls, answer: Neighbours, n_bits: int) -> Ranked:
-        """An answer scored by the share of bits that agree."""
+        """Score an answer by the share of bits that agree."""
         return cls(answer.ids, answer.distances, (1 - answer.distances / n_bits).astype(np.float32))
 
-    def first(self, k: int, *, without: int | None = None) -> Ranked:
-        """The first k, one document left out."""
-        kept = np.flatnonzero(self.positions != without)[:k] if without is not None else slice(k)
+    def first(self, options: RankOptions) -> Ranked:
+        """Return the first k, without the document to leave out."""
+        k, without = options.k, options.without
+        kept = slice(k) if without is None else np.flatnonzero(self.positions != without)[:k]
         return Ranked(self.positions[kept], self.distances[kept], self.scores[kept])
 
 
-def check_rescoring(wanted: str | None, usual: Rescoring, model: Model) -> Rescoring:
-    """The way of rescoring: the usual one unless another is asked for."""
-    if wanted is None:
-        return usual if model.takes_text else "none"
-    for known in get_args(Rescoring):
-        if wanted == known and (known != "words" or model.takes_text):
-            return known
-    allowed = get_args(Rescoring) if model.takes_text else get_args(Rescoring)[:2]
-    raise ParameterError("there is no such rescoring", allowed=", ".join(allowed), got=repr(wanted))
+def check_rerank(value: str | None, *, takes_text: bool) -> Rerank:
+    """Return a valid order of hits: by words by default, or by distance for embeddings, which have no words."""
+    allowed = get_args(Rerank) if takes_text else get_args(Rerank)[:2]
+    if value is None:
+        return "words" if takes_text else "none"
+    if value not in allowed:
+        raise ParameterError("rerank is unknown", allowed=", ".join(allowed), got=repr(value))
+    return cast(Rerank, value)
 
 
-def rank(
-    words: TermVectors,
-    index: FlatIndex,
-    model: Model,
-    row: Any,
-    k: int,
-    *,
-    rescore: Rescoring,
-    shortlist: int | None,
-    among: Positions | None,
-) -> Ranked:
-    """The k nearest documents to a row of features."""
-    code = pack(model.hasher.transform(row))
-    if rescore == "none":
-        [answer] = index.search(code, k, among=among)
-        return Ranked.by_distance(answer, index.n_bits)
-    if rescore == "bits":
-        return _by_certainty(index, code, model, row, k, among)
-    length = SHORTLIST if shortlist is None else check_whole_number("shortlist", shortlist, 1)
-    candidates = _by_certainty(index, code, model, row, min(max(k, length), len(index)), among)
-    return _by_words(words, row, candidates).first(k)
+def check_shortlist(value: int | None) -> int:
+    """Return a valid length of the shortlist."""
+    return SHORTLIST if value is None else check_whole_number("shortlist", value, 1)
 
 
-def rank_many(
-    words: TermVectors,
-    index: FlatIndex,
-    model: Model,
-    rows: Any,
-    k: int,
-    *,
-    rescore: Rescoring,
-    shortlist: int | None,
-    among: Positions | None,
-) -> list[Ranked]:
-    """As :func:`rank` for each of many rows; by bits alone, one scan answers all of them."""
-    if rescore == "none":
-        answers = index.search(pack(model.hasher.transform(rows)), k, among=among) if rows.shape[0] else []
-        return [Ranked.by_distance(answer, index.n_bits) for answer in answers]
-    return [
-        rank(words, index, model, rows[[place]], k, rescore=rescore, shortlist=shortlist, among=among)
-        for place in range(rows.shape[0])
-    ]
+def rank(queries: EncodedQueries, options: RankOptions, index: Index, vectors: TermVectors) -> list[Ranked]:
+    """Find the k nearest documents of each query; without reranking, one scan answers all queries."""
+    if not len(queries):
+        return []
+    k = options.k + (options.without is not None)  # documents with an equal code may come before the one to leave out
+    if options.rerank == "none":
+        answers = index.search(queries.codes, k, among=options.among)
+        return [Ranked.by_distance(answer, index.n_bits).first(options) for answer in answers]
+    length = min(max(k, options.shortlist), len(index)) if options.rerank == "words" else k
+    ranked = []
+    for query in range(len(queries)):
+        found = _by_confidence(queries, query, length, index, options.among)
+        if options.rerank == "words":
+            found = _by_words(queries.rows if len(queries) == 1 else queries.rows[[query]], found, vectors)
+        ranked.append(found.first(options))
+    return ranked
 
 
-def _by_certainty(index: FlatIndex, code: Any, model: Model, row: Any, k: int, among: Positions | None) -> Ranked:
-    """By the expected number of differing bits: a bit of which the query is not sure counts less."""
-    certainty = model.hasher.bit_confidence(row)[0]
-    answer = index.weighted(code, certainty, k, among=among)
+def _by_confidence(queries: EncodedQueries, query: int, k: int, index: Index, among: Positions | None) -> Ranked:
+    """Rank by the expected number of differing bits: each bit counts by the confidence of the query in it."""
+    confidence = queries.confidence[query]
+    answer = index.search_weighted(queries.codes[[query]], confidence, k, among=among)
     assert answer.costs is not None
-    return Ranked(answer.ids, answer.distances, 1 - answer.costs / max(float(certainty.sum()), 1e-9))
+    return Ranked(answer.ids, answer.distances, 1 - answer.costs / max(float(confidence.sum()), 1e-9))
 
 
-def _by_words(words: TermVectors, row: Any, candidates: Ranked) -> Ranked:
-    """By the cosine of tf-idf rows; documents that share no word with the query keep their order, after the others."""
+def _by_words(row: Any, candidates: Ranked, vectors: TermVectors) -> Ranked:
+    """Rank by the cosine of tf-idf rows; documents that share no word with the query keep their order, at the end."""
     if not len(candidates.positions):
         return candidates
     query = np.zeros(row.shape[1], dtype=np.float32)
     query[row.indices] = row.data
-    cosines = words.cosines(query, candidates.positions)
+    cosines = vectors.cosines(query, candidates.positions)
     order = np.argsort(-cosines, kind="stable")
     return Ranked(candidates.positions[order], candidates.distances[order], cosines[order])

@@ -1,24 +1,25 @@
-"""Conditions on what documents carry beside their text."""
+"""Filters: conditions on the labels and the metadata of documents."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from fewbits.errors import ParameterError
 
+SHOWN_NAMES = 8  # existing names that an explanation lists
 OPERATORS = (">=", "<=", "!=", "=", ">", "<")
-_WRITTEN = re.compile(r"\s*(?P<field>.+?)\s*(?P<operator>>=|<=|!=|=|>|<)\s*(?P<value>.*?)\s*")
-# A text that is written as a number, as all of a CSV file's are, counts as the number.
+_CONDITION = re.compile(r"\s*(?P<field>.+?)\s*(?P<operator>>=|<=|!=|=|>|<)\s*(?P<value>.*?)\s*")
+# A string that reads as a number counts as the number: in a CSV file all values are strings.
 _NUMBER = "(typeof(value) != 'text' OR (value GLOB '*[0-9]*' AND NOT value GLOB '*[^0-9.eE+-]*'))"
 
 
 @dataclass(frozen=True)
 class Condition:
-    """A field of the metadata compared with a value; of a field with a list, one item must pass.
+    """A comparison of a metadata field with a value; if the field is a list, one item must pass.
 
     >>> Condition.parse("year>=2020")
     Condition(field='year', operator='>=', value=2020)
@@ -32,21 +33,21 @@ class Condition:
 
     def __post_init__(self) -> None:
         if self.operator not in OPERATORS:
-            raise ParameterError("this is no comparison", allowed=" ".join(OPERATORS), got=repr(self.operator))
+            raise ParameterError("the operator is unknown", allowed=" ".join(OPERATORS), got=repr(self.operator))
         if not isinstance(self.value, (str, int, float)):
-            raise ParameterError("a field is compared with a text or a number", got=repr(self.value)[:60])
+            raise ParameterError("the value of a condition must be a string or a number", got=repr(self.value)[:60])
 
     @classmethod
-    def parse(cls, written: str) -> Condition:
-        """Read a condition as it is typed."""
-        found = _WRITTEN.fullmatch(written)
-        if not found:
+    def parse(cls, text: str) -> Condition:
+        """Parse a condition such as ``year>=2020``."""
+        match = _CONDITION.fullmatch(text)
+        if not match:
             allowed = f"FIELD, one of {' '.join(OPERATORS)}, and a value, such as 'year>=2020'"
-            raise ParameterError("this is no condition", allowed=allowed, got=repr(written))
-        return cls(found["field"], found["operator"], _typed(found["value"]))
+            raise ParameterError("the condition cannot be parsed", allowed=allowed, got=repr(text))
+        return cls(match["field"], match["operator"], _typed(match["value"]))
 
     def as_sql(self) -> tuple[str, tuple[Any, ...]]:
-        """A query for the positions of documents that pass."""
+        """Return a query for the positions of documents that pass."""
         if self.operator in ("=", "!="):
             number = _typed(str(self.value))
             query = "SELECT position FROM facets WHERE field = ? AND value IN (?, ?)"
@@ -61,7 +62,7 @@ class Condition:
 
 
 def filter_sql(labels: Sequence[str], conditions: Sequence[Condition]) -> tuple[str, tuple[Any, ...]]:
-    """A query for the positions of documents with one of the labels (if there are any) that pass all conditions."""
+    """Return a query for the positions of documents with one of the labels, if any, that pass all conditions."""
     parts = [condition.as_sql() for condition in conditions]
     if labels:
         parts.append(("SELECT position FROM labels WHERE label IN (SELECT value FROM json_each(?))", (_json(labels),)))
@@ -70,19 +71,42 @@ def filter_sql(labels: Sequence[str], conditions: Sequence[Condition]) -> tuple[
 
 
 def facet_values(value: Any) -> list[Any]:
-    """What of a field's value can be compared: texts and numbers, by themselves or in a list."""
+    """Return the values of a field that can be compared: strings and numbers, by themselves or in a list."""
     items = value if isinstance(value, (list, tuple)) else [value]
     return [item for item in items if isinstance(item, (str, int, float))]
 
 
-def _typed(written: str) -> str | float:
+def _typed(text: str) -> str | float:
     try:
-        value = json.loads(written)
+        value = json.loads(text)
     except (ValueError, RecursionError):
-        return written
+        return text
     fits = isinstance(value, (int, float)) and (isinstance(value, float) or abs(value) < 2**63)
-    return value if fits else written
+    return value if fits else text
 
 
 def _json(labels: Sequence[str]) -> str:
     return json.dumps([str(label) for label in labels])
+
+
+def unknown_in_filters(
+    labels: Sequence[str],
+    conditions: Sequence[Condition],
+    existing_labels: Collection[str],
+    existing_fields: Collection[str],
+) -> list[str]:
+    """Return a sentence for each label and metadata field that no document has; it may be misspelt."""
+    unknown = [("label", str(label), existing_labels) for label in labels if str(label) not in existing_labels]
+    unknown += [
+        ("metadata", condition.field, existing_fields)
+        for condition in conditions
+        if condition.field not in existing_fields
+    ]
+    return [f"No document has the {kind} {name!r} ({_existing_names(names)})." for kind, name, names in unknown]
+
+
+def _existing_names(names: Collection[str]) -> str:
+    if not names:
+        return "none has any"
+    more = f" and {len(names) - SHOWN_NAMES:,} more" if len(names) > SHOWN_NAMES else ""
+    return f"there are: {', '.join(list(names)[:SHOWN_NAMES])}{more}"
