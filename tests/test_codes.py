@@ -77,13 +77,13 @@ def test_a_code_length_out_of_range_is_refused_with_the_range(n_bits: int) -> No
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
-        (lambda: codes.pack([[0, 2]]), "codes hold 0 and 1 only"),
+        (lambda: codes.pack([[0, 2]]), "codes must consist of 0 and 1"),
         (lambda: codes.pack([0, 1]), "table of documents x bits"),
         (lambda: codes.unpack(np.zeros((2, 3), np.uint8), 8), r"allowed: \(documents, 1\); got: \(2, 3\)"),
         (lambda: codes.unpack(np.full((1, 1), 255, np.uint8), 7), "ones after the last bit"),
-        (lambda: codes.unpack(np.full((1, 1), 256), 8), "packed codes are bytes"),
-        (lambda: codes.unpack([[-1]], 8), "packed codes are bytes"),
-        (lambda: codes.unpack([[1.5]], 8), "packed codes are bytes"),
+        (lambda: codes.unpack(np.full((1, 1), 256), 8), "packed codes must be bytes"),
+        (lambda: codes.unpack([[-1]], 8), "packed codes must be bytes"),
+        (lambda: codes.unpack([[1.5]], 8), "packed codes must be bytes"),
         (lambda: codes.hamming(np.zeros((1, 8), np.uint8), np.zeros((1, 16), np.uint8)), "got: 8 and 16 bytes"),
         (lambda: codes.from_integers([-1], 8), "do not fit into 8 bits"),
         (lambda: codes.from_integers([1.5], 8), "do not fit into 8 bits"),

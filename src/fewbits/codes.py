@@ -1,8 +1,8 @@
-"""Bit order, packing, Hamming distance, and the forms of a code that other engines expect.
+"""Bit order, packing, Hamming distance, and conversion to the formats of other engines.
 
-A code is a row of 0/1 (``uint8``). Packed, bit 0 is the highest bit of byte 0, and the last byte is filled
-up with zeros: read from left to right, the bits, the bytes, the hexadecimal digits and the ``bit`` string of
-a database all show the same code. The filling zeros are equal everywhere, so they add nothing to a distance.
+A code is a row of 0/1 (``uint8``). In packed form bit 0 is the highest bit of byte 0, and the last byte is padded with
+zeros. So bits, bytes, hexadecimal digits and the ``bit`` string of a database all read the same from left to right. The
+padding is the same in every code and adds nothing to a distance. This is the only module that knows the bit order.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from fewbits.validation import check_whole_number
 
 Bits = NDArray[np.uint8]  # (documents, bits), 0 or 1
 Packed = NDArray[np.uint8]  # (documents, bytes)
+Words = NDArray[np.uint64]  # (documents, words of 64 bits)
 
 MAX_BITS = 4096
 
 
 def check_n_bits(n_bits: int) -> int:
-    """Return the code length if it is one, else say what is allowed."""
+    """Return a valid code length."""
     hint = "32 to 128 bits suit most collections."
     return check_whole_number("n_bits, the code length,", n_bits, 1, MAX_BITS, hint=hint)
 
 
 def n_bytes(n_bits: int) -> int:
-    """Bytes of a packed code.
+    """Return the number of bytes of a packed code.
 
     >>> n_bytes(8), n_bytes(9)
     (1, 2)
@@ -44,9 +45,9 @@ def pack(bits: ArrayLike) -> Packed:
     """
     array = np.asarray(bits)
     if array.ndim != 2 or array.shape[1] == 0:
-        raise DataError("codes are a table of documents x bits", allowed="two axes, one bit or more", got=array.shape)
+        raise DataError("codes must be a table of documents x bits", allowed="two axes, one bit or more", got=array.shape)
     if not np.all((array == 0) | (array == 1)):
-        raise DataError("codes hold 0 and 1 only", got=f"values from {array.min()} to {array.max()}")
+        raise DataError("codes must consist of 0 and 1", got=f"values from {array.min()} to {array.max()}")
     return np.packbits(array.astype(np.uint8, copy=False), axis=1, bitorder="big")
 
 
@@ -60,48 +61,107 @@ def unpack(packed: ArrayLike, n_bits: int) -> Bits:
 
 
 def check_packed(packed: ArrayLike, n_bits: int) -> Packed:
-    """Return packed codes as contiguous bytes if they are of this length, with zeros after the last bit."""
+    """Return packed codes as contiguous bytes; a wrong length, or ones after the last bit, is an error."""
     array = np.asarray(packed)
     width = n_bytes(n_bits)
     if array.ndim != 2 or array.shape[1] != width:
         raise DataError(
-            f"packed codes of {n_bits} bits have another shape",
+            f"packed codes of {n_bits} bits have the wrong shape",
             allowed=f"(documents, {width})",
             got=array.shape,
-            hint="fewbits.codes.pack makes them from rows of 0/1.",
+            hint="fewbits.codes.pack packs rows of 0/1.",
         )
     if array.dtype.kind not in "iu" or array.min(initial=0) < 0 or array.max(initial=0) > 255:
-        raise DataError("packed codes are bytes", allowed="whole numbers from 0 to 255", got=array.dtype)
+        raise DataError("packed codes must be bytes", allowed="integers from 0 to 255", got=array.dtype)
     rows = np.ascontiguousarray(array, dtype=np.uint8)
     spare = 8 * width - n_bits
     if spare and np.any(rows[:, -1] & ((1 << spare) - 1)):
-        raise DataError(f"packed codes of {n_bits} bits end in {spare} zeros", got="ones after the last bit")
+        raise DataError(f"packed codes of {n_bits} bits must end in {spare} zeros", got="ones after the last bit")
     return rows
 
 
 def hamming(queries: Packed, database: Packed) -> NDArray[np.uint16]:
-    """Count the differing bits of every query with every row of the database, both packed.
+    """Compute the Hamming distance of every query to every row of the database, both packed.
 
     >>> hamming(pack([[1, 0, 1]]), pack([[1, 0, 1], [0, 1, 0]]))
     array([[0, 3]], dtype=uint16)
     """
     if queries.shape[1] != database.shape[1]:
         raise DataError("codes differ in length", got=f"{queries.shape[1]} and {database.shape[1]} bytes")
-    left, right = _words(queries), _words(database)
+    left, right = as_words(queries), as_words(database)
     distances = np.zeros((len(left), len(right)), dtype=np.uint16)
     for word in range(left.shape[1]):
         distances += np.bitwise_count(left[:, word, None] ^ right[None, :, word])
     return distances
 
 
-def _words(packed: Packed) -> NDArray[np.uint64]:
-    """View packed codes as 64-bit words: eight bytes are counted in the time of one."""
-    spare = -packed.shape[1] % 8
-    return np.ascontiguousarray(np.pad(packed, ((0, 0), (0, spare)))).view(np.uint64)
+def as_words(packed: Packed) -> Words:
+    """Return packed codes as 64-bit words, padded with zeros: eight bytes are processed at a time.
+
+    >>> as_words(pack([[1, 0, 0], [0, 0, 1]])).shape
+    (2, 1)
+    """
+    return np.ascontiguousarray(np.pad(packed, ((0, 0), (0, -packed.shape[1] % 8)))).view(np.uint64)
+
+
+def differing_bits(left: NDArray[np.unsignedinteger], right: NDArray[np.unsignedinteger]) -> NDArray[np.int32]:
+    """Count the differing bits of each row with the row beside it; a single row is compared with all.
+
+    The rows are packed codes or their words.
+
+    >>> differing_bits(pack([[1, 0, 1], [1, 1, 1]]), pack([[1, 0, 0], [0, 0, 0]]))
+    array([1, 3], dtype=int32)
+    """
+    return np.bitwise_count(left ^ right).sum(axis=1, dtype=np.int32)
+
+
+def bit_column(packed: Packed, bit: int) -> NDArray[np.bool_]:
+    """Return one bit of every code.
+
+    >>> bit_column(pack([[1, 0], [1, 1]]), 1)
+    array([False,  True])
+    """
+    byte, place = divmod(bit, 8)
+    return (packed[:, byte] >> (7 - place)) & 1 == 1
+
+
+def as_signs(packed: Packed) -> NDArray[np.float32]:
+    """Return bits as -1 and 1, with the padding of the last byte as -1.
+
+    >>> as_signs(pack([[1, 0, 1]])).tolist()
+    [[1.0, -1.0, 1.0, -1.0, -1.0, -1.0, -1.0, -1.0]]
+    """
+    return np.unpackbits(packed, axis=1, bitorder="big").astype(np.float32) * 2 - 1
+
+
+def as_half_words(packed: Packed) -> NDArray[np.uint16]:
+    """Return packed codes as 16-bit numbers, padded with zeros: bit 0 is the highest bit of the first.
+
+    >>> as_half_words(pack([[1, 0, 1]])).tolist()
+    [[40960]]
+    """
+    return np.ascontiguousarray(np.pad(packed, ((0, 0), (0, packed.shape[1] % 2)))).view(">u2")
+
+
+def half_word_sums(weights: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return for each of 2**16 half words the sum of the weights of the bits that are 1.
+
+    There are 16 weights; the first belongs to the highest bit.
+    """
+    bytes_in_order = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="big").astype(np.float32)
+    high, low = (bytes_in_order @ part for part in weights.reshape(2, 8))
+    return np.add.outer(high, low).ravel()
+
+
+def bit_masks(groups: NDArray[np.int64], n_groups: int) -> Words:
+    """Return a mask per group of bits, (groups, words): bit ``i`` belongs to group ``groups[i]``."""
+    bits = np.zeros((n_groups, len(groups)), dtype=np.uint8)
+    bits[groups, np.arange(len(groups))] = 1
+    return as_words(pack(bits))
 
 
 def to_bit_strings(packed: ArrayLike, n_bits: int) -> list[str]:
-    """Strings of 0 and 1, as PostgreSQL's and pgvector's ``bit(n)`` reads them.
+    """Convert to strings of 0 and 1, as PostgreSQL's and pgvector's ``bit(n)`` reads them.
 
     >>> to_bit_strings([[129, 128]], 9)
     ['100000011']
@@ -113,12 +173,12 @@ def to_bit_strings(packed: ArrayLike, n_bits: int) -> list[str]:
 def from_bit_strings(strings: Sequence[str]) -> Packed:
     """Undo :func:`to_bit_strings`."""
     if len({len(string) for string in strings}) != 1 or set("".join(strings)) - {"0", "1"}:
-        raise DataError("bit strings have one length and hold 0 and 1 only", got=repr(list(strings)[:3]))
+        raise DataError("bit strings must have one length and consist of 0 and 1", got=repr(list(strings)[:3]))
     return pack(np.array([list(string.encode("ascii")) for string in strings], dtype=np.uint8) - ord("0"))
 
 
 def to_faiss(packed: ArrayLike, n_bits: int) -> Packed:
-    """Rows for a faiss binary index of dimension ``8 * n_bytes(n_bits)``: contiguous bytes."""
+    """Convert to rows of a faiss binary index of dimension ``8 * n_bytes(n_bits)``: contiguous bytes."""
     return check_packed(packed, n_bits)
 
 
@@ -128,7 +188,7 @@ def from_faiss(rows: ArrayLike, n_bits: int) -> Packed:
 
 
 def to_milvus(packed: ArrayLike, n_bits: int) -> list[bytes]:
-    """One ``bytes`` a document for a Milvus binary vector field of dimension ``8 * n_bytes(n_bits)``.
+    """Convert to one ``bytes`` per document, for a Milvus binary vector field of dimension ``8 * n_bytes(n_bits)``.
 
     >>> to_milvus([[129, 128]], 9)
     [b'\\x81\\x80']
@@ -142,12 +202,12 @@ def from_milvus(vectors: Iterable[bytes], n_bits: int) -> Packed:
     width = n_bytes(n_bits)
     wrong = {len(row) for row in rows} - {width}
     if wrong:
-        raise DataError(f"codes of {n_bits} bits have another length", allowed=f"{width} bytes", got=sorted(wrong))
+        raise DataError(f"codes of {n_bits} bits have the wrong length", allowed=f"{width} bytes", got=sorted(wrong))
     return check_packed(np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(-1, width), n_bits)
 
 
 def to_integers(packed: ArrayLike, n_bits: int) -> NDArray[np.uint64]:
-    """Unsigned integers, bit 0 the highest of ``n_bits``; for columns of databases that count bits of integers.
+    """Convert to unsigned integers, for databases that count the bits of integers; bit 0 is the highest of ``n_bits``.
 
     >>> to_integers([[129, 128]], 9)
     array([259], dtype=uint64)
@@ -155,10 +215,10 @@ def to_integers(packed: ArrayLike, n_bits: int) -> NDArray[np.uint64]:
     rows = check_packed(packed, n_bits)
     if n_bits > 64:
         raise ParameterError(
-            "an unsigned integer holds 64 bits", allowed="n_bits up to 64", got=n_bits, hint="Use hex."
+            "an unsigned integer has 64 bits", allowed="n_bits up to 64", got=n_bits, hint="Use hex."
         )
-    filled = np.pad(rows, ((0, 0), (0, 8 - rows.shape[1])))  # big-endian: bytes go to the front
-    return filled.view(">u8")[:, 0].astype(np.uint64) >> np.uint64(64 - n_bits)
+    padded = np.pad(rows, ((0, 0), (0, 8 - rows.shape[1])))  # big-endian: bytes go to the front
+    return padded.view(">u8")[:, 0].astype(np.uint64) >> np.uint64(64 - n_bits)
 
 
 def from_integers(integers: ArrayLike, n_bits: int) -> Packed:
@@ -168,12 +228,12 @@ def from_integers(integers: ArrayLike, n_bits: int) -> Packed:
     if n_bits > 64 or array.dtype.kind not in "iu" or array.min(initial=0) < 0 or int(array.max(initial=0)) >= below:
         raise DataError(f"integers do not fit into {n_bits} bits", allowed="n_bits up to 64 and values below 2**n_bits")
     values = array.astype(np.uint64)
-    filled = (values << np.uint64(64 - n_bits)).astype(">u8")
-    return np.ascontiguousarray(filled[:, None].view(np.uint8)[:, : n_bytes(n_bits)])
+    padded = (values << np.uint64(64 - n_bits)).astype(">u8")
+    return np.ascontiguousarray(padded[:, None].view(np.uint8)[:, : n_bytes(n_bits)])
 
 
 def to_hex(packed: ArrayLike, n_bits: int) -> list[str]:
-    """Hexadecimal digits, two a byte.
+    """Convert to hexadecimal digits, two per byte.
 
     >>> to_hex([[129, 128]], 9)
     ['8180']
@@ -188,4 +248,4 @@ def from_hex(strings: Iterable[str], n_bits: int) -> Packed:
     except ValueError as error:
         if isinstance(error, DataError):
             raise
-        raise DataError("codes are not hexadecimal", allowed="digits 0-9 and a-f, two a byte", got=error) from error
+        raise DataError("codes are not hexadecimal", allowed="digits 0-9 and a-f, two per byte", got=error) from error

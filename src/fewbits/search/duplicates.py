@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
-from fewbits.codes import Packed
+from fewbits.codes import Packed, differing_bits, unpack
 from fewbits.data.document import Document, DocumentId
 from fewbits.errors import ParameterError
 from fewbits.index.multi_index import Groups, near_groups
@@ -72,7 +72,7 @@ def _similar_groups(rows: Any, codes: Packed, n_bits: int, radius: int, least: f
     """Groups of rows that pairs with at least such a cosine, whose codes are near, connect."""
     found = [np.zeros((2, 0), np.int64)]
     for left, right in _candidates(rows, codes, n_bits, radius, least):
-        near = np.bitwise_count(codes[left] ^ codes[right]).sum(axis=1) <= radius
+        near = differing_bits(codes[left], codes[right]) <= radius
         left, right = left[near], right[near]
         cosines = np.asarray(rows[left].multiply(rows[right]).sum(axis=1)).ravel()
         found.append(np.stack([left, right])[:, cosines >= least])
@@ -91,7 +91,7 @@ def _candidates(
     divided, they agree in one. So for each part only rows are compared that share such a word and agree in the part.
     """
     owners, words = _rarest(rows, least)
-    bits = np.unpackbits(codes, axis=1, count=n_bits)
+    bits = unpack(codes, n_bits)
     parts = (
         np.array_split(np.arange(n_bits), max(radius + 1, -(-n_bits // 62))) if radius < MOST_PARTS else [np.arange(0)]
     )

@@ -17,11 +17,11 @@ from fewbits.index import Index
 from fewbits.search.encoder import Encoder
 from fewbits.search.rerank import TermVectors
 from fewbits.search.store.reader import Reader
+from fewbits.validation import evenly_spaced
 
 MAX_WORDS = 5  # per bit
 BLOCK_VALUES = 1 << 22  # values of rows in memory at a time; a book has many words
-CONTRAST_SAMPLE = 10_000  # documents from which the words of bits without loadings are computed
-EXAMPLE_SAMPLE = 10_000  # documents among which examples are chosen
+SAMPLE = 10_000  # documents from which words and examples of bits are computed
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ def _without_each(row: Any, left_out: NDArray[np.int64]) -> Any:
 def _contrast(index: Index, vectors: TermVectors) -> NDArray[np.float32]:
     """Subtract the mean tf-idf row of documents whose bit is 0 from that of those whose bit is 1, (words, bits)."""
     positions, packed = index.arrays()
-    chosen = evenly_spaced(len(positions), CONTRAST_SAMPLE)
+    chosen = evenly_spaced(len(positions), SAMPLE)
     rows = vectors.rows(positions[chosen])
     bits = unpack(packed[chosen], index.n_bits).astype(np.float32)
     ones, zeros = (rows.T @ side / np.maximum(side.sum(axis=0), 1) for side in (bits, 1 - bits))
@@ -235,7 +235,7 @@ def find_examples(
     if not len(positions):
         return BitExamples(meaning, 0, 0, (), ())
     ones = int(bit_column(codes, meaning.bit).sum())
-    chosen = positions[evenly_spaced(len(positions), EXAMPLE_SAMPLE)]
+    chosen = positions[evenly_spaced(len(positions), SAMPLE)]
     margins = encoder.hasher.margins(vectors.rows(chosen))[:, meaning.bit]
     order = np.argsort(-margins, kind="stable")
     largest, smallest = order[margins[order] > 0][:k], order[::-1][margins[order[::-1]] < 0][:k]

@@ -19,7 +19,7 @@ from fewbits.index import FlatIndex, Index
 from fewbits.search.drift import describe
 from fewbits.search.duplicates import DuplicateGroup, duplicate_groups
 from fewbits.search.encoder import EncodedDocuments, EncodedQueries, Model, read_encoded
-from fewbits.search.explain import BitExamples, BitMeaning, Explanation, MeaningCache, examples, explain
+from fewbits.search.explain import BitExamples, BitMeaning, Explanation, MeaningCache, explain, find_examples
 from fewbits.search.rerank import (
     SHORTLIST,
     Ranked,
@@ -34,7 +34,7 @@ from fewbits.search.store.filters import Condition, unknown_in_filters
 from fewbits.search.store.reader import Database, Positions, Reader
 from fewbits.search.store.writer import Writer, check_documents, record_change
 from fewbits.storage import check_replaceable, load_folder, save_folder, state_of, writer_lock
-from fewbits.validation import check_whole_number
+from fewbits.validation import check_whole_number, evenly_spaced
 
 FORMAT = "fewbits engine"
 FORMAT_VERSION = 2
@@ -236,7 +236,7 @@ class Snapshot:
     def sample(self, size: int) -> tuple[list[Document], Packed]:
         """Return at most ``size`` documents, evenly spaced among those with a code, and their codes."""
         positions = self.index.arrays()[0]
-        chosen = positions[np.linspace(0, len(positions) - 1, min(size, len(positions))).astype(np.int64)]
+        chosen = positions[evenly_spaced(len(positions), size)]
         return self.reader.get(chosen.tolist()), self.index.codes(chosen)
 
     def labels(self) -> dict[str, int]:
@@ -254,12 +254,12 @@ class Snapshot:
 
     def bits(self) -> list[BitMeaning]:
         """Return the words that stand for each bit."""
-        return self.state.meaning_cache.at(self.indexed.version, self.reader)
+        return self.state.meaning_cache.at(self.indexed.version, self.index, self.term_vectors)
 
     def bit_examples(self, bit: int, k: int = 5) -> BitExamples:
         """Return the words of one bit, and for each value the documents with the largest margin."""
         check_whole_number("bit", bit, 0, self.index.n_bits - 1)
-        return examples(self.model, self.bits()[bit], self.index, self.reader, k)
+        return find_examples(self.model, self.bits()[bit], self.index, self.term_vectors, self.reader, k)
 
     def explain(self, query: EncodedQueries, id: DocumentId) -> Explanation:
         """Explain the distance between a query and a document."""
