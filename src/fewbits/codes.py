@@ -20,6 +20,7 @@ Packed = NDArray[np.uint8]  # (documents, bytes)
 Words = NDArray[np.uint64]  # (documents, words of 64 bits)
 
 MAX_BITS = 4096
+BLOCK = 1 << 16  # codes whose sums fit into the processor's cache
 
 
 def check_n_bits(n_bits: int) -> int:
@@ -45,7 +46,9 @@ def pack(bits: ArrayLike) -> Packed:
     """
     array = np.asarray(bits)
     if array.ndim != 2 or array.shape[1] == 0:
-        raise DataError("codes must be a table of documents x bits", allowed="two axes, one bit or more", got=array.shape)
+        raise DataError(
+            "codes must be a table of documents x bits", allowed="two axes, one bit or more", got=array.shape
+        )
     if not np.all((array == 0) | (array == 1)):
         raise DataError("codes must consist of 0 and 1", got=f"values from {array.min()} to {array.max()}")
     return np.packbits(array.astype(np.uint8, copy=False), axis=1, bitorder="big")
@@ -95,6 +98,28 @@ def hamming(queries: Packed, database: Packed) -> NDArray[np.uint16]:
     return distances
 
 
+def weighted_distances(query: Packed, database: Packed, weights: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Compute for each code of the database the sum of the weights of the bits that differ from one query.
+
+    The sum of 16 bits is looked up in a table of all 65,536 patterns.
+
+    >>> weighted_distances(pack([[1, 0]]), pack([[1, 1], [0, 1]]), np.float32([2, 3])).tolist()
+    [3.0, 5.0]
+    """
+    padded = np.zeros(-(-len(weights) // 16) * 16, dtype=np.float32)
+    padded[: len(weights)] = weights
+    tables = [_sums_of_patterns(part) for part in padded.reshape(-1, 16)]
+    codes, first = _half_words(database), _half_words(query)
+    result = np.empty(len(codes), dtype=np.float32)
+    for start in range(0, len(codes), BLOCK):
+        differing = codes[start : start + BLOCK] ^ first
+        part = result[start : start + BLOCK]
+        part[:] = tables[0].take(differing[:, 0])
+        for column, table in enumerate(tables[1:], 1):
+            part += table.take(differing[:, column])
+    return result
+
+
 def as_words(packed: Packed) -> Words:
     """Return packed codes as 64-bit words, padded with zeros: eight bytes are processed at a time.
 
@@ -134,22 +159,15 @@ def as_signs(packed: Packed) -> NDArray[np.float32]:
     return np.unpackbits(packed, axis=1, bitorder="big").astype(np.float32) * 2 - 1
 
 
-def as_half_words(packed: Packed) -> NDArray[np.uint16]:
-    """Return packed codes as 16-bit numbers, padded with zeros: bit 0 is the highest bit of the first.
-
-    >>> as_half_words(pack([[1, 0, 1]])).tolist()
-    [[40960]]
-    """
-    return np.ascontiguousarray(np.pad(packed, ((0, 0), (0, packed.shape[1] % 2)))).view(">u2")
+def _half_words(packed: Packed) -> NDArray[np.uint16]:
+    """Return packed codes as 16-bit numbers, padded with zeros: bit 0 is the highest bit of the first."""
+    return np.pad(packed, ((0, 0), (0, packed.shape[1] % 2))).view(">u2")
 
 
-def half_word_sums(weights: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return for each of 2**16 half words the sum of the weights of the bits that are 1.
-
-    There are 16 weights; the first belongs to the highest bit.
-    """
-    bytes_in_order = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="big").astype(np.float32)
-    high, low = (bytes_in_order @ part for part in weights.reshape(2, 8))
+def _sums_of_patterns(weights: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Sum 16 weights over the bits of each of 2**16 patterns; the first weight belongs to the highest bit."""
+    patterns = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="big").astype(np.float32)
+    high, low = (patterns @ part for part in weights.reshape(2, 8))
     return np.add.outer(high, low).ravel()
 
 
@@ -214,9 +232,7 @@ def to_integers(packed: ArrayLike, n_bits: int) -> NDArray[np.uint64]:
     """
     rows = check_packed(packed, n_bits)
     if n_bits > 64:
-        raise ParameterError(
-            "an unsigned integer has 64 bits", allowed="n_bits up to 64", got=n_bits, hint="Use hex."
-        )
+        raise ParameterError("an unsigned integer has 64 bits", allowed="n_bits up to 64", got=n_bits, hint="Use hex.")
     padded = np.pad(rows, ((0, 0), (0, 8 - rows.shape[1])))  # big-endian: bytes go to the front
     return padded.view(">u8")[:, 0].astype(np.uint64) >> np.uint64(64 - n_bits)
 

@@ -51,3 +51,17 @@ def evenly_spaced(count: int, size: int) -> NDArray[np.int64]:
     ([0, 3, 6, 9], [0, 1])
     """
     return np.linspace(0, count - 1, min(size, count)).astype(np.int64)
+
+
+def smallest(values: NDArray[Any], k: int) -> NDArray[np.int64]:
+    """Return the positions of the k smallest values, in ascending order; equal values in order of position.
+
+    >>> smallest(np.array([3, 1, 2, 1]), 3).tolist()
+    [1, 3, 2]
+    """
+    if k >= len(values):
+        return np.argsort(values, kind="stable")
+    threshold = np.partition(values, k - 1)[k - 1]
+    below = np.flatnonzero(values < threshold)
+    chosen = np.concatenate([below, np.flatnonzero(values == threshold)[: k - len(below)]])
+    return chosen[np.lexsort((chosen, values[chosen]))]

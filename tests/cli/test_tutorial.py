@@ -110,7 +110,7 @@ def test_every_command_of_the_tutorial_works_in_its_order(outputs: dict[str, str
     assert printed_by(outputs, "fewbits similar").count("/64  ") == 5
     assert "Added 100 documents; there are 400 now" in printed_by(outputs, "fewbits add")
     assert "Removed 2 documents; there are 398 now" in printed_by(outputs, "fewbits add")
-    assert "no need to learn anew" in printed_by(outputs, "fewbits info")
+    assert "retraining is not needed" in printed_by(outputs, "fewbits info")
     assert "Take " in printed_by(outputs, "fewbits bench own")
     assert len((folder / "answers.jsonl").read_text().splitlines()) == 2
 

@@ -19,6 +19,7 @@ from fewbits.codes import from_faiss, from_milvus, unpack
 from fewbits.errors import DataError, ParameterError
 from fewbits.export import check_encoder, make_encoder, write_encoder, write_faiss, write_npy, write_parquet
 from fewbits.hashers.registry import make_hasher
+from helpers.engines import encoded_documents_of
 
 ROWS = 4000
 QUICK = {"epochs": 2, "n_neighbours": 0}
@@ -108,7 +109,7 @@ def read_ids(path: Path) -> list[Any]:
 
 
 def test_npy_file_has_the_codes_in_the_order_of_the_ids(changed: SearchEngine, tmp_path: Path) -> None:
-    write_npy(changed.coded(), tmp_path / "codes.npy")
+    write_npy(encoded_documents_of(changed), tmp_path / "codes.npy")
     codes = np.load(tmp_path / "codes.npy", allow_pickle=False)
     ids = read_ids(tmp_path / "codes.npy")
     assert codes.shape == (60, 3)
@@ -117,7 +118,7 @@ def test_npy_file_has_the_codes_in_the_order_of_the_ids(changed: SearchEngine, t
 
 
 def test_faiss_index_returns_the_distances_of_the_engine(changed: SearchEngine, tmp_path: Path) -> None:
-    write_faiss(changed.coded(), tmp_path / "codes.faiss")
+    write_faiss(encoded_documents_of(changed), tmp_path / "codes.faiss")
     index = faiss.read_index_binary(str(tmp_path / "codes.faiss"))
     ids = read_ids(tmp_path / "codes.faiss")
     assert (index.d, index.ntotal) == (24, 60)
@@ -130,27 +131,27 @@ def test_faiss_index_returns_the_distances_of_the_engine(changed: SearchEngine, 
 
 
 def test_parquet_table_has_ids_codes_and_labels(changed: SearchEngine, tmp_path: Path) -> None:
-    write_parquet(changed.coded(), tmp_path / "codes.parquet")
+    write_parquet(encoded_documents_of(changed), tmp_path / "codes.parquet")
     table = parquet.read_table(tmp_path / "codes.parquet")
     assert table.schema.metadata[b"n_bits"] == b"20"
     ids = table["id"].to_pylist()
     assert np.array_equal(from_milvus(table["code"].to_pylist(), 20), changed.codes(ids))
-    assert [tuple(some) for some in table["labels"].to_pylist()] == [changed.document(id).labels for id in ids]
+    assert [tuple(some) for some in table["labels"].to_pylist()] == encoded_documents_of(changed).labels
 
 
 def test_integer_ids_stay_integers(tmp_path: Path) -> None:
     engine = SearchEngine.from_texts(["red apples", "green pears", "red plums"], ids=[7, 5, 9], n_bits=8, method="lsh")
-    write_npy(engine.coded(), tmp_path / "codes.npy")
-    write_parquet(engine.coded(), tmp_path / "codes.parquet")
+    write_npy(encoded_documents_of(engine), tmp_path / "codes.npy")
+    write_parquet(encoded_documents_of(engine), tmp_path / "codes.parquet")
     assert read_ids(tmp_path / "codes.npy") == [7, 5, 9]
     assert parquet.read_table(tmp_path / "codes.parquet")["id"].to_pylist() == [7, 5, 9]
 
 
 def test_empty_engine_exports_empty_files(engine: SearchEngine, tmp_path: Path) -> None:
     engine.remove([document.id for document in list(engine.documents())])
-    write_npy(engine.coded(), tmp_path / "codes.npy")
-    write_faiss(engine.coded(), tmp_path / "codes.faiss")
-    write_parquet(engine.coded(), tmp_path / "codes.parquet")
+    write_npy(encoded_documents_of(engine), tmp_path / "codes.npy")
+    write_faiss(encoded_documents_of(engine), tmp_path / "codes.faiss")
+    write_parquet(encoded_documents_of(engine), tmp_path / "codes.parquet")
     assert np.load(tmp_path / "codes.npy").shape == (0, 3)
     assert faiss.read_index_binary(str(tmp_path / "codes.faiss")).ntotal == 0
     assert parquet.read_table(tmp_path / "codes.parquet").num_rows == 0

@@ -73,7 +73,7 @@ def write_engines() -> None:
 def _from_parts(method: str, hasher: Any, documents: list[Document]) -> SearchEngine:
     features = TextVectorizer()
     rows = features.fit_transform(document.text for document in documents)
-    return SearchEngine.from_parts(features, hasher.fit(rows), documents, rows, {"method": method, "notes": {}})
+    return SearchEngine.from_fitted(features, hasher.fit(rows), documents, rows, method=method)
 
 
 def _save(name: str, engine: SearchEngine) -> None:

@@ -15,6 +15,7 @@ from fewbits import Document, SearchEngine
 from fewbits.codes import pack, unpack
 from fewbits.errors import ParameterError
 from fewbits.index.multi_index import near_groups
+from fewbits.search import without_duplicates
 
 
 def groups_by_comparing_all(bits: NDArray[np.uint8], radius: int) -> list[int]:
@@ -66,6 +67,7 @@ import time
 import numpy as np
 from fewbits.benchmark.evaluate import peak_memory_mb
 from fewbits.index.multi_index import near_groups
+from fewbits.search import without_duplicates
 generator = np.random.default_rng(0)
 codes = generator.integers(0, 256, (1_000_000, 8), dtype=np.uint8)
 codes[200_000:300_000] = codes[0]  # many equal ones
@@ -87,11 +89,11 @@ assert (groups[300_000:600_000] == groups[:300_000]).all()
 def test_near_documents_are_grouped_under_the_first_and_left_out_of_the_corpus(engine: SearchEngine) -> None:
     texts = {document.id: document.text for document in engine.documents()}
     engine.add([Document(f"again {id}", text) for id, text in texts.items()])
-    groups = engine.duplicates(0, alike=0)
+    groups = engine.duplicates(0, min_similarity=0)
     found = {id: group.representative for group in groups for id in (group.representative, *group.others)}
     assert all(found[f"again {id}"] == found[id] for id in texts)
     assert all(not str(group.representative).startswith("again") for group in groups)
-    kept = [document.id for document in engine.without_duplicates(0, alike=0)]
+    kept = [document.id for document in without_duplicates(engine.documents(), groups)]
     codes = {unpack(engine.codes([id]), 20).tobytes() for id in texts}
     assert len(kept) == len(codes)
     assert all(not str(id).startswith("again") for id in kept)
@@ -111,10 +113,10 @@ def test_documents_about_the_same_are_no_duplicates_unless_their_words_are_alike
     engine.add([Document("copy", texts["sea 5"] + "!"), Document("copy of the copy", texts["sea 5"].upper())])
     [group] = engine.duplicates(radius=16)
     assert (group.representative, group.others) == ("sea 5", ("copy", "copy of the copy"))
-    assert max(len(group.others) for group in engine.duplicates(radius=16, alike=0)) == 25
+    assert max(len(group.others) for group in engine.duplicates(radius=16, min_similarity=0)) == 25
     for wrong in (-0.1, 1.5, "much", True):
         with pytest.raises(ParameterError, match=r"alike, the least cosine of the words, is out of range"):
-            engine.duplicates(3, alike=wrong)  # type: ignore[arg-type]
+            engine.duplicates(3, min_similarity=wrong)  # type: ignore[arg-type]
 
 
 @settings(max_examples=40, deadline=None)
@@ -122,7 +124,7 @@ def test_documents_about_the_same_are_no_duplicates_unless_their_words_are_alike
     seed=st.integers(0, 2**32 - 1),
     n_bits=st.sampled_from([1, 7, 64, 130]),
     radius=st.integers(0, 10),
-    alike=st.sampled_from([0.3, 0.6, 0.8, 1.0]),
+    min_similarity=st.sampled_from([0.3, 0.6, 0.8, 1.0]),
 )
 def test_near_duplicates_are_those_that_comparing_all_with_all_gives(
     seed: int, n_bits: int, radius: int, alike: float

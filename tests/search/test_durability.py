@@ -12,6 +12,7 @@ import pytest
 from fewbits import Document, SearchEngine
 from fewbits.errors import LockedError, NotWritableError
 from fewbits.storage import writer_lock
+from helpers.engines import document_of
 
 SECONDS = float(os.environ.get("FEWBITS_SECONDS", "3"))
 CREW = 20
@@ -69,7 +70,7 @@ def test_a_reader_sees_whole_states_while_another_process_writes(engine: SearchE
     print(f"{written} turns of the writer, {len(turns)} of them seen by the reader in {SECONDS:g} s")
     assert sizes <= {60 + CREW, 60 + CREW + 50}
     assert len(turns) > 3
-    assert reader.document("crew-0").metadata == {"turn": written}
+    assert document_of(reader, "crew-0").metadata == {"turn": written}
 
 
 def test_threads_search_one_engine_while_another_thread_changes_it(engine: SearchEngine) -> None:
@@ -121,7 +122,7 @@ def test_an_engine_that_was_replaced_as_a_whole_is_seen_by_its_readers_and_write
     )
     assert [hit.id for hit in reader.search("apples", k=1)] == ["a"]
     reader.add([Document("r", "red red apples")])
-    assert SearchEngine.load(tmp_path / "engine").document("r").text == "red red apples"
+    assert document_of(SearchEngine.load(tmp_path / "engine"), "r").text == "red red apples"
     assert reader.n_bits == 8
 
 

@@ -16,6 +16,7 @@ import pytest
 from fewbits import Document, SearchEngine, TextVectorizer
 from fewbits.codes import hamming
 from fewbits.errors import BrokenFolderError, DataError, MissingFileError, ParameterError, UnknownIdError
+from helpers.engines import count_of
 
 
 def every_file(folder: Path) -> list[Path]:
@@ -25,8 +26,8 @@ def every_file(folder: Path) -> list[Path]:
 
 def test_texts_are_found_by_texts_like_them(engine: SearchEngine) -> None:
     for topic, query in {"cooking": "simmer onions and garlic soup", "sailing": "wind pushes the boat mast"}.items():
-        for rescore in ("none", "bits", "words"):
-            hits = engine.search(query, k=5, rescore=rescore)
+        for rerank in ("none", "bits", "words"):
+            hits = engine.search(query, k=5, rerank=rerank)
             assert [hit.labels for hit in hits] == [(topic,)] * 5
             assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
@@ -57,7 +58,7 @@ def test_search_among_some_ids_and_within_a_radius(engine: SearchEngine) -> None
     near = engine.within("galaxies stars planets light", radius=4)
     assert near
     assert all(hit.distance <= 4 for hit in near)
-    assert engine.search("galaxies stars planets light", k=len(near), rescore="none") == near
+    assert engine.search("galaxies stars planets light", k=len(near), rerank="none") == near
 
 
 def test_an_engine_saved_and_loaded_gives_the_same_hits(engine: SearchEngine, tmp_path: Path) -> None:
@@ -87,11 +88,11 @@ def test_documents_added_later_are_found_and_saved_without_learning_anew(engine:
 
 
 def test_when_one_document_cannot_be_added_none_is(engine: SearchEngine) -> None:
-    with pytest.raises(DataError, match="the id 'cooking-0' is there already"):
+    with pytest.raises(DataError, match="the id 'cooking-0' exists already"):
         engine.add([Document("fresh", "boat"), Document("cooking-0", "again")])
-    assert len(engine) == engine.count() == 60
+    assert len(engine) == count_of(engine) == 60
     engine.add([Document("fresh", "boat")])
-    assert len(engine) == engine.count() == 61
+    assert len(engine) == count_of(engine) == 61
 
 
 def test_integer_ids_and_one_label_or_several_are_kept(tmp_path: Path) -> None:
@@ -151,7 +152,7 @@ def test_bad_queries_are_refused_with_the_reason(engine: SearchEngine) -> None:
         engine.similar("cooking-0", k=60)
     with pytest.raises(UnknownIdError, match="no document has the id 'nobody'"):
         engine.similar("nobody")
-    with pytest.raises(DataError, match=r"the query says nothing to this engine.*got: 'xyzzy'.*other or more words"):
+    with pytest.raises(DataError, match=r"the query has no known word.*got: 'xyzzy'.*other or more words"):
         engine.search("xyzzy")
     with pytest.raises(MissingFileError, match="nowhere is not a saved fewbits engine"):
         SearchEngine.load("nowhere")
@@ -264,7 +265,7 @@ def test_embeddings_are_added_with_their_documents() -> None:
         engine.add([Document(101, "text alone")])
     with pytest.raises(DataError, match="differ in number"):
         engine.add([Document(101, "x"), Document(102, "y")], embeddings=rows[:1])
-    assert engine.count() == 31
+    assert count_of(engine) == 31
 
 
 def test_a_vectorizer_given_to_two_engines_is_changed_by_neither() -> None:
@@ -300,9 +301,9 @@ def test_labels_decide_which_method_learns_and_embeddings_are_not_words(document
         SearchEngine.from_texts(texts, labels=["all"] * len(texts), n_bits=8),
         SearchEngine.from_embeddings(vectors, n_bits=8),
     )
-    chosen = [engine.facts["method"] for engine in engines]
+    chosen = [engine.info()["method"] for engine in engines]
     assert chosen == ["bernoulli-vae", "pairwise", "pairwise", "bernoulli-vae", "itq"]
-    hits = engines[1].search("a telescope shows galaxies", k=10, rescore="none")
+    hits = engines[1].search("a telescope shows galaxies", k=10, rerank="none")
     assert [hit.labels for hit in hits] == [("astronomy",)] * 10
 
 
@@ -339,9 +340,9 @@ def test_labels_that_few_documents_have_are_not_lost_in_the_sample() -> None:
     texts = [f"{text} number{number}" for number in range(100) for text in topics.values()]
     labels = [name if number < 5 else None for number in range(100) for name in topics]
     engine = SearchEngine.from_texts(texts, labels=labels, n_bits=16, learn_from=20)  # by chance one would be labelled
-    assert engine.facts["method"] == "pairwise"
-    assert engine.facts["documents_learnt_from"] == 20
-    nearest = engine.search("wind", k=50, rescore="none")
+    assert engine.info()["method"] == "pairwise"
+    assert engine.info()["documents_learnt_from"] == 20
+    nearest = engine.search("wind", k=50, rerank="none")
     assert all("boat" in hit.text for hit in nearest)
 
 

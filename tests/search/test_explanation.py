@@ -6,6 +6,7 @@ from scipy import sparse
 
 from fewbits import Document, SearchEngine
 from fewbits.codes import unpack
+from helpers.engines import document_of
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def test_the_words_that_decide_a_linear_bit_are_weight_times_value(
     assert weights is not None
     vocabulary = list(engine.features.vocabulary_)
     explanation = engine.explain(query, id)
-    for text, side in ((query, "query_words"), (engine.document(id).text, "hit_words")):
+    for text, side in ((query, "query_words"), (document_of(engine, id).text, "hit_words")):
         row = sparse.csr_array(engine.features.transform([text])).toarray()[0]
         for bit in explanation.bits:
             for word in getattr(bit, side):

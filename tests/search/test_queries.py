@@ -11,7 +11,8 @@ from scipy import sparse
 from fewbits import Condition, Document, FlatIndex, SearchEngine
 from fewbits.codes import pack
 from fewbits.errors import DataError, ParameterError
-from fewbits.index.flat import MANY_CODES, WORTH_A_COPY
+from fewbits.index.flat import MIN_FAST_SCAN, SCANS_PER_BUILD
+from helpers.engines import document_of
 
 
 @pytest.fixture
@@ -46,8 +47,8 @@ def dated(documents: list[Document]) -> SearchEngine:
 )
 def test_conditions_on_metadata_leave_those_that_pass(dated: SearchEngine, where: list[str], expected: Any) -> None:
     passing = {f"{['cooking', 'sailing', 'astronomy'][n % 3]}-{n}" for n in range(60) if expected(2000 + n % 10, n)}
-    for rescore in ("none", "bits", "words"):
-        assert {hit.id for hit in dated.search("boat soup stars", k=60, where=where, rescore=rescore)} == passing
+    for rerank in ("none", "bits", "words"):
+        assert {hit.id for hit in dated.search("boat soup stars", k=60, where=where, rerank=rerank)} == passing
     assert {hit.id for hit in dated.within("boat soup stars", 20, where=where)} == passing
     found = dated.similar("cooking-0", k=59, where=where)
     assert {hit.id for hit in found} == passing - {"cooking-0"}
@@ -63,10 +64,10 @@ def test_labels_and_conditions_are_both_asked_for(dated: SearchEngine) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"where": ["year"]}, r"this is no condition \(allowed: FIELD, one of >= <= .*; got: 'year'\)"),
+        ({"where": ["year"]}, r"the condition cannot be parsed \(allowed: FIELD, one of >= <= .*; got: 'year'\)"),
         ({"where": "year=1"}, "labels and conditions are lists"),
         ({"labels": "sailing"}, "labels and conditions are lists"),
-        ({"rescore": "magic"}, r"there is no such rescoring \(allowed: none, bits, words; got: 'magic'\)"),
+        ({"rerank": "magic"}, r"rerank is unknown \(allowed: none, bits, words; got: 'magic'\)"),
         ({"shortlist": 0}, "shortlist is out of range"),
     ],
 )
@@ -88,7 +89,7 @@ def test_rescoring_by_words_is_the_exact_cosine_where_the_shortlist_is_all(
 
 
 def test_a_shortlist_is_what_the_weighed_bits_find(engine: SearchEngine) -> None:
-    shortlisted = {hit.id for hit in engine.search("boat and stars", k=7, rescore="bits")}
+    shortlisted = {hit.id for hit in engine.search("boat and stars", k=7, rerank="bits")}
     assert {hit.id for hit in engine.search("boat and stars", k=7, shortlist=7)} == shortlisted
     assert len(engine.search("boat and stars", k=9, shortlist=7)) == 9  # never fewer than asked for
 
@@ -106,7 +107,7 @@ def test_weighted_search_is_what_adding_the_weights_of_differing_bits_gives(
     index = FlatIndex(n_bits)
     index.add(np.arange(count), pack(bits))
     k = int(generator.integers(1, count + 1))
-    answer = index.weighted(pack([query]), weights, k, among=among)
+    answer = index.search_weighted(pack([query]), weights, k, among=among)
     costs = ((bits != query) * weights).sum(axis=1)
     rows = np.arange(count) if among is None else among
     expected = rows[np.argsort(costs[rows], kind="stable")][:k]
@@ -120,39 +121,39 @@ def test_every_bit_of_a_query_has_a_weight() -> None:
     index = FlatIndex(4)
     index.add([1], pack([[0, 0, 1, 1]]))
     with pytest.raises(DataError, match=r"every bit of one query has a weight \(allowed: 4; got: 3\)"):
-        index.weighted(pack([[0, 0, 1, 1]]), [1, 1, 1], 1)
+        index.search_weighted(pack([[0, 0, 1, 1]]), [1, 1, 1], 1)
 
 
-def test_embeddings_are_rescored_by_bits_and_have_no_words() -> None:
+def test_embeddings_are_rerankd_by_bits_and_have_no_words() -> None:
     rows = np.random.default_rng(0).standard_normal((30, 8))
     engine = SearchEngine.from_embeddings(rows, n_bits=16)
-    assert engine.search(rows[3], k=1, rescore="bits")[0].id == 3
-    with pytest.raises(ParameterError, match=r"no such rescoring \(allowed: none, bits; got: 'words'\)"):
-        engine.search(rows[3], rescore="words")
+    assert engine.search(rows[3], k=1, rerank="bits")[0].id == 3
+    with pytest.raises(ParameterError, match=r"rerank is unknown \(allowed: none, bits; got: 'words'\)"):
+        engine.search(rows[3], rerank="words")
     with pytest.raises(DataError, match="the bits of embeddings have no words"):
         engine.bits()
-    with pytest.raises(ParameterError, match="embeddings are not kept"):
-        engine.similar(3, rescore="bits")
+    with pytest.raises(ParameterError, match="embeddings are not stored"):
+        engine.similar(3, rerank="bits")
 
 
 def test_similar_documents_may_be_ordered_by_their_words(engine: SearchEngine) -> None:
-    hits = engine.similar("sailing-1", k=5, rescore="words")
+    hits = engine.similar("sailing-1", k=5, rerank="words")
     assert "sailing-1" not in {hit.id for hit in hits}
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
-    expected = engine.search(engine.document("sailing-1").text, k=6)
+    expected = engine.search(document_of(engine, "sailing-1").text, k=6)
     assert [hit for hit in expected if hit.id != "sailing-1"][:5] == hits
 
 
 @pytest.mark.parametrize("n_bits", [20, 64, 128])
 def test_weighted_search_of_many_codes_gives_the_same_when_it_is_asked_often(n_bits: int) -> None:
     generator = np.random.default_rng(n_bits)
-    bits = generator.integers(0, 2, (MANY_CODES, n_bits), dtype=np.uint8)
+    bits = generator.integers(0, 2, (MIN_FAST_SCAN, n_bits), dtype=np.uint8)
     index = FlatIndex(n_bits)
     index.add(np.arange(len(bits)), pack(bits))
-    for turn in range(WORTH_A_COPY + 20):
+    for turn in range(SCANS_PER_BUILD + 20):
         query = generator.integers(0, 2, (1, n_bits), dtype=np.uint8)
         weights = (generator.random(n_bits) ** (turn % 7)).astype(np.float32)  # from all alike to few that count
-        answer = index.weighted(pack(query), weights, 30)
+        answer = index.search_weighted(pack(query), weights, 30)
         costs = ((bits != query) * weights.astype(np.float64)).sum(axis=1)
         assert answer.costs is not None
         assert np.allclose(answer.costs, np.sort(costs)[:30], atol=1e-4)
@@ -160,4 +161,4 @@ def test_weighted_search_of_many_codes_gives_the_same_when_it_is_asked_often(n_b
         assert (answer.distances == (bits[answer.ids] != query).sum(axis=1)).all()
     index.remove([0])
     index.add([0], pack(query))
-    assert index.weighted(pack(query), np.ones(n_bits), 1).ids.tolist() == [0]
+    assert index.search_weighted(pack(query), np.ones(n_bits), 1).ids.tolist() == [0]

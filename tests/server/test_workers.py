@@ -27,7 +27,7 @@ def test_concurrent_queries_each_get_their_own_response(client: TestClient, shar
         answers = list(pool.map(send, queries))
     for query, answer in zip(queries, answers, strict=True):
         if query in ("xyzzy", "zzz"):
-            assert error_of(answer)["what"] == "the query says nothing to this engine"
+            assert error_of(answer)["what"] == "the query has no known word"
             assert error_of(answer)["got"] == repr(query)
         else:
             ids = [hit["id"] for hit in answer.json()["hits"]]

@@ -31,7 +31,7 @@ from fewbits.data import Document, read_documents
 from fewbits.data.io import Fields
 from fewbits.features import TextVectorizer
 from fewbits.features.embeddings import load_embeddings
-from fewbits.search import LEARN_FROM, SearchEngine
+from fewbits.search import LEARN_FROM, SearchEngine, check_engine_folder
 
 FIELDS = "fields"  # the note under which an engine remembers them
 
@@ -64,7 +64,7 @@ def fit(
     Example: fewbits fit news.jsonl --text title --text body --label topic --output news-engine
     """
     start = time.perf_counter()
-    SearchEngine.check_folder(output)  # before any long work
+    check_engine_folder(output)  # before any long work
     fields = Fields(tuple(text or ["text"]), id, label, label_separator, tuple(metadata or ()))
     documents = _read(source, fields, encoding)
     options: dict[str, Any] = {
@@ -148,7 +148,9 @@ def remove(
     Example: fewbits remove news-engine https://example.org/1 https://example.org/2
     """
     loaded = SearchEngine.load(engine, verify=False)
-    count = loaded.remove([loaded.read_id(written) for argument in ids for written in lines(argument)])
+    with loaded.snapshot() as snapshot:
+        parsed = [snapshot.parse_id(written) for argument in ids for written in lines(argument)]
+    count = loaded.remove(parsed)
     _report("removed", count, loaded, as_json=as_json)
 
 
@@ -187,7 +189,8 @@ def _remembered(
     metadata: list[str] | None,
 ) -> Fields:
     """The fields that are named, and for those that are not, what the engine was made with."""
-    known = engine.facts.get("notes", {}).get(FIELDS, {})
+    with engine.snapshot() as snapshot:
+        known = snapshot.model.info.notes.get(FIELDS, {})
     if Path(source).is_dir() or Path(source).suffix.lower() == ".txt":
         known = {}  # texts alone have no fields
     return Fields(
@@ -204,7 +207,8 @@ def _read(source: str, fields: Fields, encoding: str) -> Iterable[Document]:
 
 
 def _report(done: str, count: int, engine: SearchEngine, *, as_json: bool) -> None:
-    facts = {done: count, "documents": engine.count()}
+    with engine.snapshot() as snapshot:
+        facts = {done: count, "documents": snapshot.count()}
     if as_json:
         return print_json(facts)
     noun = "document" if count == 1 else "documents"

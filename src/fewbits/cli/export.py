@@ -55,7 +55,8 @@ def export(
     loaded = SearchEngine.load(engine, verify=False)
     if onnx is not None:
         _say(f"Wrote {onnx}: {write_encoder(loaded, onnx)}.")
-    documents = loaded.coded()
+    with loaded.snapshot() as snapshot:
+        documents = snapshot.encoded_documents()
     for path, write in ((npy, write_npy), (parquet, write_parquet), (faiss, write_faiss)):
         if path is not None:
             write(documents, path)

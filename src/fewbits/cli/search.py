@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from enum import Enum
 from itertools import islice
 from pathlib import Path
@@ -32,7 +32,7 @@ from fewbits.cli.output import err, out, print_error, print_hits, print_json, pr
 from fewbits.codes import Packed, to_bit_strings, to_hex, to_integers
 from fewbits.data import Document, DocumentId, read_documents, write_documents
 from fewbits.errors import DataError, UnknownIdError
-from fewbits.search import ALIKE, Explanation, Hit, SearchEngine
+from fewbits.search import MIN_SIMILARITY, Explanation, Hit, SearchEngine, without_duplicates
 
 BLOCK = 4096
 
@@ -114,13 +114,13 @@ def search(
     def answer(text: str) -> list[Hit]:
         if radius is not None:
             return loaded.within(text, radius, **filters)
-        return loaded.search(text, k, rescore=rescore, shortlist=shortlist, **filters)
+        return loaded.search(text, k, rerank=rescore, shortlist=shortlist, **filters)
 
     _answer_all(
         queries,
         answer,
         loaded.explain if explain else None,
-        lambda: loaded.unknown_in_filters(**filters),
+        lambda: _unknown_in_filters(loaded, **filters),
         loaded.n_bits,
         has_ids=source is not None,
         are_many=source is not None or query == "-",
@@ -144,12 +144,12 @@ def similar(
     Example: fewbits similar fewbits-demo json.dumps
     """
     loaded = _open(engine)
-    options: dict[str, Any] = {"labels": label or (), "where": where or (), "rescore": rescore, "shortlist": shortlist}
+    options: dict[str, Any] = {"labels": label or (), "where": where or (), "rerank": rescore, "shortlist": shortlist}
     _answer_all(
         _queries(id, None, None, None),
-        lambda written: loaded.similar(loaded.read_id(written), k, **options),
-        (lambda written, other: loaded.explain_similar(loaded.read_id(written), other)) if explain else None,
-        lambda: loaded.unknown_in_filters(label or (), where or ()),
+        lambda written: loaded.similar(_parse_id(loaded, written), k, **options),
+        (lambda written, other: loaded.explain_similar(_parse_id(loaded, written), other)) if explain else None,
+        lambda: _unknown_in_filters(loaded, label or (), where or ()),
         loaded.n_bits,
         has_ids=False,
         are_many=id == "-",
@@ -202,7 +202,7 @@ def duplicates(
     radius: Annotated[int, typer.Option("--radius", "-r", help="Bits in which near-duplicates may differ.")] = 3,
     alike: Annotated[
         float, typer.Option(help="Least cosine of the words of near-duplicates; 0: codes alone decide.", min=0, max=1)
-    ] = ALIKE,
+    ] = MIN_SIMILARITY,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the documents without duplicates as JSON Lines.")
     ] = None,
@@ -219,7 +219,7 @@ def duplicates(
     left_out = {id for group in groups for id in group.others}
     err.print(f"{_count(groups, 'group')} of near-duplicates; {_count(left_out, 'document')} have another one.")
     if output is not None:
-        kept = write_documents(output, (one for one in loaded.documents() if one.id not in left_out))
+        kept = write_documents(output, without_duplicates(loaded.documents(), groups))
         err.print(f"Wrote {kept:,} documents to {output}; {len(left_out):,} duplicates left out.", markup=False)
     for group in groups:
         if as_json:
@@ -235,6 +235,16 @@ def _count(things: Sized, name: str) -> str:
 def _open(folder: Path) -> SearchEngine:
     """Open an engine without reading all of it: large files are checked by size, and info checks all."""
     return SearchEngine.load(folder, verify=False)
+
+
+def _parse_id(engine: SearchEngine, text: str) -> DocumentId:
+    with engine.snapshot() as snapshot:
+        return snapshot.parse_id(text)
+
+
+def _unknown_in_filters(engine: SearchEngine, labels: Sequence[str], where: Sequence[str]) -> list[str]:
+    with engine.snapshot() as snapshot:
+        return snapshot.unknown_in_filters(labels, where)
 
 
 def _queries(argument: str | None, source: str | None, field: list[str] | None, id: str | None) -> Iterator[Document]:

@@ -60,7 +60,7 @@ def render_card(engine: SearchEngine, name: str) -> str:
     facts = engine.info()
     sections = [
         f"# Model card: {_escape(name)}\n\n{_summary(facts)}",
-        f"## Corpus\n\n{_corpus(facts, engine.coded().labels)}",
+        f"## Corpus\n\n{_corpus(facts, _encoded(engine).labels)}",
         f"## Method\n\n{_method(engine, facts)}",
         f"## Quality\n\n{_quality(measure_quality(engine))}",
         f"## Drift\n\n{_drift(facts['drift'])}",
@@ -167,7 +167,7 @@ def measure_quality(engine: SearchEngine) -> Quality | None:
     The database is the training documents. Copies of earlier documents are not used as queries, as finding them would
     say nothing about new documents.
     """
-    documents = engine.coded()
+    documents = _encoded(engine)
     has_label = np.array([bool(labels) for labels in documents.labels], dtype=bool)
     database = np.flatnonzero(has_label & ~documents.is_unseen)
     queries = np.flatnonzero(has_label & documents.is_unseen)
@@ -185,6 +185,11 @@ def measure_quality(engine: SearchEngine) -> Quality | None:
         precision=precision_at_k(bits[queries], labels[queries], bits[database], labels[database], k=K),
         chance_level=random_floor(labels[queries], labels[database]),
     )
+
+
+def _encoded(engine: SearchEngine) -> EncodedDocuments:
+    with engine.snapshot() as snapshot:
+        return snapshot.encoded_documents()
 
 
 def _copies(engine: SearchEngine, documents: EncodedDocuments) -> set[DocumentId]:

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.decomposition import TruncatedSVD
 from sklearn.preprocessing import normalize
 
-from fewbits.validation import check_whole_number
+from fewbits.validation import check_whole_number, smallest
 
 BLOCK_VALUES = 1 << 23  # similarities that a thread holds at one time
 SHRINKING = 0.05  # of the covariance within pairs: what is added to it, as a share of its mean variance
@@ -32,23 +32,12 @@ def nearest_by_cosine(queries: Any, database: Any, k: int = 10) -> NDArray[np.in
 
     def nearest(start: int) -> NDArray[np.int64]:
         similarities = queries[start : start + block] @ columns
-        return _largest(similarities.toarray() if sparse.issparse(similarities) else similarities, k)
+        dense = similarities.toarray() if sparse.issparse(similarities) else similarities
+        return np.stack([smallest(-row, k) for row in dense])
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # sparse products run outside of Python's lock
         blocks = list(pool.map(nearest, range(0, queries.shape[0], block)))
     return np.concatenate(blocks) if blocks else np.zeros((0, k), dtype=np.int64)
-
-
-def _largest(values: NDArray[Any], k: int) -> NDArray[np.int64]:
-    """Columns of the k largest values of each row, earlier columns first among equals."""
-    chosen = np.empty((len(values), k), dtype=np.int64)
-    for row, target in zip(values, chosen, strict=True):
-        threshold = np.partition(row, -k)[-k]  # the k-th largest; often 0, and then thousands are equal to it
-        above = np.flatnonzero(row > threshold)
-        equal = np.flatnonzero(row == threshold)[: k - len(above)]
-        target[: len(above)] = above[np.argsort(-row[above], kind="stable")]
-        target[len(above) :] = equal
-    return chosen
 
 
 def nearest_to_each(rows: Any, k: int) -> NDArray[np.int64]:

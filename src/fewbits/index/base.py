@@ -1,4 +1,4 @@
-"""What every index can do, whatever engine is under it."""
+"""The protocol of an index: everything that the search engine calls."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fewbits.codes import Packed, check_n_bits, check_packed
+from fewbits.codes import Packed, check_n_bits
 from fewbits.index.ids import Ids
+from fewbits.index.multi_index import Groups, near_groups
 from fewbits.storage import save_folder
-from fewbits.validation import check_whole_number
 
 FORMAT = "fewbits index"
 FORMAT_VERSION = 1
@@ -22,21 +22,21 @@ FORMAT_VERSION = 1
 
 @dataclass(frozen=True, eq=False)
 class Neighbours:
-    """The answer to one query: ids and distances, by distance (by cost, where bits have weights), then by insertion."""
+    """The answer to one query: ids in order of distance (of cost, for weighted bits), then of insertion."""
 
     ids: NDArray[Any]
     distances: NDArray[np.int32]
-    costs: NDArray[np.float32] | None = None  # the weights of the bits that differ, summed
+    costs: NDArray[np.float32] | None = None  # sums of the weights of differing bits
 
     def __len__(self) -> int:
         return len(self.ids)
 
 
 class Index(ABC):
-    """Packed codes under ids of the user's own, searched by Hamming distance.
+    """Packed codes with ids of the user's choice, searched by Hamming distance.
 
-    Answers are exact. Documents at the same distance come in the order in which they were added; ``upsert``
-    of a known id replaces its code and keeps its place in that order.
+    Answers are exact. Documents at the same distance are in order of insertion; ``upsert`` of an existing id replaces
+    its code and keeps its place in that order. Any number of threads may search while no method changes the codes.
     """
 
     def __init__(self, n_bits: int) -> None:
@@ -50,11 +50,11 @@ class Index(ABC):
 
     @abstractmethod
     def add(self, ids: Ids, codes: ArrayLike) -> None:
-        """Add documents; an id that is there already is an error, and nothing is added."""
+        """Add documents; an existing id is an error, and nothing is added."""
 
     @abstractmethod
     def upsert(self, ids: Ids, codes: ArrayLike) -> None:
-        """Add documents, or replace the codes of those whose id is there already."""
+        """Add documents, or replace the codes of existing ids."""
 
     @abstractmethod
     def remove(self, ids: Ids) -> None:
@@ -62,33 +62,39 @@ class Index(ABC):
 
     @abstractmethod
     def codes(self, ids: Ids) -> Packed:
-        """Packed codes of documents."""
+        """Return the packed codes of documents."""
 
     @abstractmethod
+    def arrays(self) -> tuple[NDArray[Any], Packed]:
+        """Return all ids and codes in order of insertion; they may be views and must not be changed."""
+
     def ids(self) -> Sequence[Any]:
-        """All ids in order of insertion."""
+        """Return all ids in order of insertion."""
+        return list(self.arrays()[0].tolist())
 
     @abstractmethod
     def search(self, codes: ArrayLike, k: int, *, among: Ids | None = None) -> list[Neighbours]:
-        """The k nearest documents of each query, or of those ``among`` a list of ids (fewer if that is shorter)."""
+        """Find the k nearest documents of each query, all or ``among`` given ids (fewer if there are fewer)."""
 
     @abstractmethod
     def within(self, codes: ArrayLike, radius: int, *, among: Ids | None = None) -> list[Neighbours]:
-        """All documents that differ from each query in at most ``radius`` bits."""
+        """Find all documents that differ from each query in at most ``radius`` bits."""
+
+    @abstractmethod
+    def search_weighted(self, code: ArrayLike, weights: ArrayLike, k: int, *, among: Ids | None = None) -> Neighbours:
+        """Find the k nearest documents of one query, if a differing bit costs its weight."""
+
+    def prepare_weighted_search(self) -> None:
+        """Build what makes many weighted searches faster; nothing by default."""
+
+    def near_groups(self, radius: int) -> Groups:
+        """Number the groups of codes that are connected by steps of at most ``radius`` bits, in order of insertion."""
+        return near_groups(self.arrays()[1], self.n_bits, radius)
 
     @abstractmethod
     def write(self, folder: Path) -> None:
-        """Write the index's files into an empty folder."""
+        """Write the index into an empty folder."""
 
     def save(self, folder: str | Path) -> None:
-        """Save as a folder that is replaced as a whole."""
+        """Save to a folder, which is replaced as a whole."""
         save_folder(Path(folder), FORMAT, FORMAT_VERSION, self.write)
-
-    def _check_search(self, codes: ArrayLike, k: int) -> Packed:
-        hint = "Ask for fewer hits, or add documents first."
-        check_whole_number("k, the number of hits,", k, 1, len(self), why=", the documents in the index", hint=hint)
-        return check_packed(codes, self.n_bits)
-
-    def _check_radius(self, codes: ArrayLike, radius: int) -> Packed:
-        check_whole_number("radius, the bits that may differ,", radius, 0, self.n_bits)
-        return check_packed(codes, self.n_bits)

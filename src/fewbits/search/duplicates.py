@@ -17,7 +17,8 @@ from scipy.sparse.csgraph import connected_components
 from fewbits.codes import Packed, differing_bits, unpack
 from fewbits.data.document import Document, DocumentId
 from fewbits.errors import ParameterError
-from fewbits.index.multi_index import Groups, near_groups
+from fewbits.index import Index
+from fewbits.index.multi_index import Groups
 from fewbits.search.rerank import TermVectors
 from fewbits.search.store.reader import Positions
 
@@ -48,19 +49,18 @@ def check_min_similarity(value: float) -> float:
     return float(value)
 
 
-def duplicate_groups(
-    positions: Positions, codes: Packed, n_bits: int, vectors: TermVectors | None, radius: int, min_similarity: float
-) -> list[Positions]:
+def duplicate_groups(index: Index, vectors: TermVectors | None, radius: int, min_similarity: float) -> list[Positions]:
     """Return groups of two or more documents that are connected by near-duplicates, in order of insertion.
 
     Without term vectors codes alone decide.
     """
     check_min_similarity(min_similarity)
-    groups = near_groups(codes, n_bits, radius)
+    positions, codes = index.arrays()
+    groups = index.near_groups(radius)
     if vectors is not None and min_similarity:
         candidates = np.flatnonzero(np.bincount(groups)[groups] > 1) if len(groups) else groups
         rows = vectors.rows(positions[candidates])
-        similar = _similar_groups(rows, codes[candidates], n_bits, radius, min_similarity - ROUNDING)
+        similar = _similar_groups(rows, codes[candidates], index.n_bits, radius, min_similarity - ROUNDING)
         groups = np.arange(len(groups))
         groups[candidates] = candidates[_first_of(similar)]
     order = np.argsort(groups, kind="stable")

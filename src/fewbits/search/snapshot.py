@@ -15,7 +15,7 @@ import numpy as np
 from fewbits.codes import Packed
 from fewbits.data.document import Document, DocumentId
 from fewbits.errors import BrokenFolderError, DataError, ParameterError
-from fewbits.index import FlatIndex, Index
+from fewbits.index import DEFAULT_INDEX, Index, make_index
 from fewbits.search.drift import describe
 from fewbits.search.duplicates import DuplicateGroup, duplicate_groups
 from fewbits.search.encoder import EncodedDocuments, EncodedQueries, Model, read_encoded
@@ -85,7 +85,7 @@ class IndexCache:
             positions = np.concatenate([positions[kept], changes.added])
             order = np.argsort(positions, kind="stable")  # the order in which a full read returns them
             positions, codes = positions[order], codes[order]
-        index = FlatIndex(self._n_bits)
+        index = make_index(DEFAULT_INDEX, self._n_bits)
         index.add(positions, codes)
         return index
 
@@ -303,9 +303,8 @@ class Snapshot:
 
     def duplicates(self, radius: int, min_similarity: float) -> list[DuplicateGroup]:
         """Return groups of near-duplicates."""
-        positions, codes = self.index.arrays()
         vectors = self.term_vectors if self.model.takes_text else None
-        groups = duplicate_groups(positions, codes, self.index.n_bits, vectors, radius, min_similarity)
+        groups = duplicate_groups(self.index, vectors, radius, min_similarity)
         ids = self.reader.ids_of(np.concatenate(groups)) if groups else {}
         named = ([ids[position] for position in group.tolist()] for group in groups)
         return [DuplicateGroup(first, tuple(others)) for first, *others in named]

@@ -67,7 +67,8 @@ class MapBuilder:
 
     def sample(self) -> MapSample:
         """Return the documents to show."""
-        documents, packed = self._engine.sample(self._size)
+        with self._engine.snapshot() as snapshot:
+            documents, packed = snapshot.sample(self._size)
         codes = unpack(packed, self._engine.n_bits)
         return MapSample(documents, codes, _fingerprint(documents, codes))
 
@@ -103,9 +104,11 @@ class MapBuilder:
         first_labels = [document.labels[0] if document.labels else None for document in sample.documents]
         names = [name for name, _ in Counter(name for name in first_labels if name is not None).most_common()]
         index_of: dict[str | None, int] = {name: index for index, name in enumerate(names)}
+        with self._engine.snapshot() as snapshot:
+            count = snapshot.count()
         return CorpusMap(
             method=method,
-            documents=self._engine.count(),
+            documents=count,
             labels=names,
             ids=[document.id for document in sample.documents],
             label=[index_of.get(name, -1) for name in first_labels],

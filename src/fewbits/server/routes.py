@@ -42,8 +42,9 @@ class Service:
 
     def warm_up(self) -> None:
         """Load codes and bit meanings, so that the first request does not wait for them."""
-        self.metrics.documents.set(self.engine.count())
-        self.engine.warm_up()
+        with self.engine.snapshot() as snapshot:
+            self.metrics.documents.set(snapshot.count())
+            snapshot.warm_up()
         self.is_ready = True
 
     @property
@@ -78,7 +79,7 @@ def _search_routes(service: Service) -> APIRouter:
         params = request.search_params()
         if request.radius is None:
             return JsonResponse(await service.batcher.search(request.query, params))
-        if params.k is not None or params.rescore is not None or params.shortlist is not None:
+        if params.k is not None or params.rerank is not None or params.shortlist is not None:
             raise ServiceError(422, "give radius, or k with rerank and shortlist, not both")
         radius = request.radius
         return JsonResponse(await run(lambda: within(request.query, radius, params)))
@@ -134,12 +135,12 @@ def _read_routes(service: Service) -> APIRouter:
             allowed = f"0 to {engine.n_bits - 1}"
             hint = f"Choose a bit from {allowed}."
             raise ServiceError(404, "there is no such bit", allowed=allowed, got=bit, next=hint)
-        return JsonResponse(await run(lambda: engine.bit_examples(bit, k)))
+        return JsonResponse(await run(lambda: _bit_examples(engine, bit, k)))
 
     @router.get("/document", response_model=Document)
     async def document(id: str) -> JsonResponse:
         """Return a document."""
-        return JsonResponse(await run(lambda: engine.document(_parse_id(engine, id))))
+        return JsonResponse(await run(lambda: _document(engine, id)))
 
     @router.get("/map", response_model=CorpusMap)
     async def map() -> JsonResponse:
@@ -161,7 +162,7 @@ def _write_routes(service: Service) -> APIRouter:
     engine, settings = service.engine, service.settings
 
     async def change(work: Callable[[], int]) -> JsonResponse:
-        changed, count = await service.workers.run(lambda: (work(), engine.count()))
+        changed, count = await service.workers.run(lambda: (work(), _count(engine)))
         service.metrics.documents.set(count)
         return JsonResponse(schemas.ChangeResponse(changed, count))
 
@@ -235,20 +236,36 @@ def _require_token(token: str | None) -> Callable[[Request], Awaitable[None]]:
 
 def _parse_id(engine: SearchEngine, id: DocumentId) -> DocumentId:
     """Convert an id to the type of the engine's ids: URLs and the page only have the text of a number."""
-    return engine.read_id(id) if isinstance(id, str) else id
+    with engine.snapshot() as snapshot:
+        return snapshot.parse_id(id) if isinstance(id, str) else id
+
+
+def _document(engine: SearchEngine, id: str) -> Document:
+    with engine.snapshot() as snapshot:
+        return snapshot.document(snapshot.parse_id(id))
+
+
+def _bit_examples(engine: SearchEngine, bit: int, k: int) -> BitExamples:
+    with engine.snapshot() as snapshot:
+        return snapshot.bit_examples(bit, k)
+
+
+def _count(engine: SearchEngine) -> int:
+    with engine.snapshot() as snapshot:
+        return snapshot.count()
 
 
 def _info(service: Service) -> schemas.InfoResponse:
-    engine = service.engine
-    facts = engine.facts
+    with service.engine.snapshot() as snapshot:
+        count, labels, facts = snapshot.count(), snapshot.labels(), snapshot.model.info
     return schemas.InfoResponse(
         name=service.name,
-        documents=engine.count(),
-        documents_learnt_from=int(facts["documents_learnt_from"]),
-        bits=engine.n_bits,
+        documents=count,
+        documents_learnt_from=facts.documents_learnt_from,
+        bits=service.engine.n_bits,
         most_hits=service.settings.hits,
-        labels=dict(islice(engine.labels().items(), MAX_LABELS)),
-        method=str(facts["method"]),
+        labels=dict(islice(labels.items(), MAX_LABELS)),
+        method=facts.method,
         takes_text=service.takes_text,
         writable=service.settings.token is not None,
         version=__version__,

@@ -46,7 +46,7 @@ class SearchParams:
     k: int | None = None
     labels: tuple[str, ...] = ()
     where: tuple[str, ...] = ()
-    rescore: str | None = None
+    rerank: str | None = None
     shortlist: int | None = None
 
 

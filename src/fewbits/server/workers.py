@@ -109,7 +109,7 @@ class QueryBatcher:
             params = next(iter(self._pending))  # waiting longest
             queries = self._pending.pop(params)
             # Reranking processes each query separately, so a batch would save nothing.
-            size = MAX_BATCH if params.rescore == "none" else 1
+            size = MAX_BATCH if params.rerank == "none" else 1
             batch = [queries.popleft() for _ in range(min(size, len(queries)))]
             if queries:
                 self._pending[params] = queries  # at the end of the queue

@@ -142,11 +142,11 @@ def _engine(
         hasher.set_params(checkpoint=str(checkpoint / str(n_bits)))
     hasher.fit(rows[sample])
     bodies = (Document(document.id, document.body) for document in documents)
-    return SearchEngine.from_parts(vectorizer, hasher, bodies, rows, {"method": method})
+    return SearchEngine.from_fitted(vectorizer, hasher, bodies, rows, method=method)
 
 
 def _finder(engine: SearchEngine, rescore: str, shortlist: int | None) -> Find:
-    return lambda title: [hit.id for hit in engine.search(title, DEPTH, rescore=rescore, shortlist=shortlist)]
+    return lambda title: [hit.id for hit in engine.search(title, DEPTH, rerank=rescore, shortlist=shortlist)]
 
 
 def _exact(vectorizer: TextVectorizer, rows: Any, ids: Sequence[DocumentId]) -> Find:

@@ -75,7 +75,8 @@ def measure_load(
         if not (place / "manifest.json").exists():
             made_up_engine(documents).save(place)
         engine = SearchEngine.load(place, verify=False)
-        codes = engine.sample(documents)[1]
+        with engine.snapshot() as snapshot:
+            codes = snapshot.sample(documents)[1]
         queries = list(_queries(CEILING_QUERIES))
         encoded = engine.encode(queries)
         del engine
@@ -112,7 +113,7 @@ def made_up_engine(documents: int) -> SearchEngine:
     hasher = make_hasher("itq", BITS, 0).fit(rows[:LEARNT_FROM])
     labels = [(f"label {number}",) for number in range(10)]
     stream = (Document(number, text, labels[number % 10]) for number, text in enumerate(texts))
-    return SearchEngine.from_parts(features, hasher, stream, rows, {"method": "itq"})
+    return SearchEngine.from_fitted(features, hasher, stream, rows, method="itq")
 
 
 def bare_scan(queries: Packed, codes: Packed) -> float:

@@ -43,6 +43,7 @@ class Database:
     def __init__(self, path: Path, *, is_durable: bool = True) -> None:
         self.path = path
         self._is_durable = is_durable
+        self.folder: object = None  # a temporary folder that lives as long as the file
         # Connections, each with the stamp of the file if it was opened as immutable. A deque's methods are atomic.
         self._idle: deque[tuple[sqlite3.Connection, Stamp]] = deque()
         finalize(self, _close_all, self._idle)

@@ -166,9 +166,7 @@ def check_documents(connection: sqlite3.Connection) -> None:
         if problems != [("ok",)]:
             raise BrokenFolderError("the documents are damaged (documents.sqlite)", got=problems[0][0])
         documents = connection.execute(f"SELECT checksum, {COLUMNS} FROM documents")
-        encoded = connection.execute(
-            "SELECT checksum, code, words FROM codes LEFT JOIN words USING (position)"
-        )
+        encoded = connection.execute("SELECT checksum, code, words FROM codes LEFT JOIN words USING (position)")
         for checksum, *content in chain(documents, encoded):
             if checksum != _checksum(*content):
                 raise BrokenFolderError("a document was altered (documents.sqlite): its checksum differs")

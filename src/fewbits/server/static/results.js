@@ -184,7 +184,7 @@ export const trainingSentence = (info) =>
 
 export function showError(place, error, again) {
   const facts = error.facts ?? { what: "this page failed", next: "Load it again." };
-  const unknown = facts.what === "the query says nothing to this engine";
+  const unknown = facts.what === "the query has no known word";
   const isTheirs = error.status >= 400 && error.status < 500; // asking again would not help
   const next = facts.next || (isTheirs ? "" : "Try again.");
   show(
