@@ -67,7 +67,6 @@ import time
 import numpy as np
 from fewbits.benchmark.evaluate import peak_memory_mb
 from fewbits.index.multi_index import near_groups
-from fewbits.search import without_duplicates
 generator = np.random.default_rng(0)
 codes = generator.integers(0, 256, (1_000_000, 8), dtype=np.uint8)
 codes[200_000:300_000] = codes[0]  # many equal ones
@@ -115,7 +114,7 @@ def test_documents_about_the_same_are_no_duplicates_unless_their_words_are_alike
     assert (group.representative, group.others) == ("sea 5", ("copy", "copy of the copy"))
     assert max(len(group.others) for group in engine.duplicates(radius=16, min_similarity=0)) == 25
     for wrong in (-0.1, 1.5, "much", True):
-        with pytest.raises(ParameterError, match=r"alike, the least cosine of the words, is out of range"):
+        with pytest.raises(ParameterError, match=r"min_similarity, a cosine, is out of range"):
             engine.duplicates(3, min_similarity=wrong)  # type: ignore[arg-type]
 
 
@@ -127,7 +126,7 @@ def test_documents_about_the_same_are_no_duplicates_unless_their_words_are_alike
     min_similarity=st.sampled_from([0.3, 0.6, 0.8, 1.0]),
 )
 def test_near_duplicates_are_those_that_comparing_all_with_all_gives(
-    seed: int, n_bits: int, radius: int, alike: float
+    seed: int, n_bits: int, radius: int, min_similarity: float
 ) -> None:
     generator = np.random.default_rng(seed)
     vocabulary = np.array([f"word{chr(97 + number)}" for number in range(20)])
@@ -140,8 +139,8 @@ def test_near_duplicates_are_those_that_comparing_all_with_all_gives(
     radius = min(radius, n_bits)
     rows: Any = engine.features.transform(texts)
     bits = unpack(engine.encode(texts), n_bits)
-    near = ((rows @ rows.T).toarray() >= alike - 1e-5) & ((bits[:, None] != bits[None]).sum(axis=2) <= radius)
+    near = ((rows @ rows.T).toarray() >= min_similarity - 1e-5) & ((bits[:, None] != bits[None]).sum(axis=2) <= radius)
     _, labels = connected_components(near, directed=False)
     expected = [np.flatnonzero(labels == label).tolist() for label in dict.fromkeys(labels.tolist())]
-    found = [[group.representative, *group.others] for group in engine.duplicates(radius, alike)]
+    found = [[group.representative, *group.others] for group in engine.duplicates(radius, min_similarity)]
     assert found == [group for group in expected if len(group) > 1]

@@ -99,7 +99,7 @@ def test_a_second_writer_waits_its_turn_and_then_says_who_is_in_the_way(
 ) -> None:
     engine.save(tmp_path / "engine")
     loaded = SearchEngine.load(tmp_path / "engine")
-    monkeypatch.setattr("fewbits.search.engine.LOCK_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("fewbits.search.snapshot.LOCK_TIMEOUT_S", 0.2)
     with (
         writer_lock(tmp_path / "engine"),
         pytest.raises(

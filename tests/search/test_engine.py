@@ -133,7 +133,7 @@ def test_equal_inputs_and_seed_give_equal_codes(documents: list[Document]) -> No
         (["word"], {"method": "magic"}, ParameterError, "no such method"),
         (["word", "other"], {"ids": ["a", "a"]}, DataError, "the id 'a' is given twice"),
         (["word", "other"], {"ids": ["a"]}, DataError, "texts, ids and labels differ in number"),
-        (["word", "other"], {"ids": ["a", 1]}, DataError, "all texts or all whole numbers"),
+        (["word", "other"], {"ids": ["a", 1]}, DataError, "all strings or all integers"),
     ],
 )
 def test_a_corpus_that_cannot_be_learnt_from_is_refused(
@@ -234,7 +234,7 @@ def test_documents_without_a_known_word_are_kept_but_never_found() -> None:
     assert engine.search("hello")[0].id == 1
     assert {hit.id for hit in engine.search("hello")} == {1, 2}
     assert engine.info()["documents_without_known_words"] == 2
-    with pytest.raises(DataError, match="the document 0 has no word that this engine knows"):
+    with pytest.raises(DataError, match="the document 0 has no known word"):
         engine.similar(0)
 
 

@@ -120,7 +120,7 @@ def test_weighted_search_is_what_adding_the_weights_of_differing_bits_gives(
 def test_every_bit_of_a_query_has_a_weight() -> None:
     index = FlatIndex(4)
     index.add([1], pack([[0, 0, 1, 1]]))
-    with pytest.raises(DataError, match=r"every bit of one query has a weight \(allowed: 4; got: 3\)"):
+    with pytest.raises(DataError, match=r"weights are one per bit of one query \(allowed: 4; got: 3\)"):
         index.search_weighted(pack([[0, 0, 1, 1]]), [1, 1, 1], 1)
 
 

@@ -205,7 +205,7 @@ class FlatIndex(Index):
         return load_folder(Path(folder), FORMAT, FORMAT_VERSION, read, verify=verify)
 
     def _variant(self, k: int) -> str:
-        """Return the faster algorithm: counting for codes of one word, if k is small enough to keep k rows per distance."""
+        """Return the faster algorithm: counting, for codes of one word if k rows per distance fit into the cache."""
         return "mc" if self.n_bits <= 64 and k <= 1000 else "hc"
 
     def _check_batch(self, ids: Ids, codes: ArrayLike) -> tuple[IdTable, Any, Packed]:

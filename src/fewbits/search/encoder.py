@@ -100,6 +100,8 @@ class Encoder:
 
     def encode_queries(self, rows: Any) -> EncodedQueries:
         """Compute the codes of queries and the confidence in each bit, in one pass through the hasher."""
+        if not rows.shape[0]:
+            return EncodedQueries(rows, self.encode(rows), np.zeros((0, self.hasher.n_bits), np.float32))
         bits, confidence = self.hasher.transform_with_confidence(rows)
         return EncodedQueries(rows, pack(bits), confidence)
 

@@ -282,7 +282,7 @@ class Snapshot:
         if k is None:
             k = min(DEFAULT_HITS, available)
         else:
-            check_whole_number("k, the number of hits,", k, 1, available, why=", the documents to find", hint=hint)
+            k = check_whole_number("k, the number of hits,", k, 1, available, why=", the documents to find", hint=hint)
         mode = check_rerank(rerank, takes_text=self.model.takes_text)
         length = check_shortlist(shortlist) if mode == "words" else SHORTLIST
         return RankOptions(k, mode, length, self.allowed(labels, where, among), without)
