@@ -291,7 +291,7 @@ def test_documents_are_added_updated_and_removed_by_commands(run: Run, saved: Pa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("add", "ENGINE", "NEW", "--id", "id"), "the id 'cooking-0' is there already"),
+        (("add", "ENGINE", "NEW", "--id", "id"), "the id 'cooking-0' exists already"),
         (("update", "ENGINE", "NEW", "--id", "id"), "no document has the id 'new'"),
         (("remove", "ENGINE", "cooking-0", "nobody"), "no document has the id 'nobody'"),
         (("remove", "ENGINE", "cooking-0", "cooking-0"), "the id 'cooking-0' is given twice"),

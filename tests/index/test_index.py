@@ -163,9 +163,7 @@ def test_numbers_and_texts_are_different_ids() -> None:
     index.add([7], np.zeros((1, 1), np.uint8))
     assert 7 in index
     assert "7" not in index
-    with pytest.raises(
-        UnknownIdError, match=r"no document has the id '7'. An integer and a string are different ids"
-    ):
+    with pytest.raises(UnknownIdError, match=r"no document has the id '7'. An integer and a string are different ids"):
         index.remove(["7"])
     with pytest.raises(DataError, match="all strings or all integers"):
         index.add(["8"], np.zeros((1, 1), np.uint8))

@@ -101,7 +101,7 @@ def test_documents_are_added_updated_and_removed_with_the_token(writable: TestCl
     ).json()
     assert [hit["id"] for hit in response["hits"]] == ["new"]
     again = writable.post("/v1/add", json={"documents": [document]}, headers=AUTHORIZED)
-    assert error_of(again)["what"] == "the id 'new' is there already"
+    assert error_of(again)["what"] == "the id 'new' exists already"
     changed = {"documents": [{**document, "text": "soup"}]}
     assert writable.post("/v1/update", json=changed, headers=AUTHORIZED).json()["changed"] == 1
     assert writable.get("/v1/document", params={"id": "new"}).json()["text"] == "soup"

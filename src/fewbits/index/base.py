@@ -86,7 +86,7 @@ class Index(ABC):
 
     def prepare_weighted_search(self) -> None:
         """Build what makes many weighted searches faster; nothing by default."""
-        return None
+        return
 
     def near_groups(self, radius: int) -> Groups:
         """Number the groups of codes that are connected by steps of at most ``radius`` bits, in order of insertion."""
