@@ -14,10 +14,11 @@ from scipy.linalg import eigh
 
 from fewbits import precision_at_k
 from fewbits.errors import DataError, ParameterError
+from fewbits.hashers.anchor_graph import anchor_weights
 from fewbits.hashers.registry import METHODS, make_hasher
-from fewbits.hashers.self_taught import neighbour_graph, smooth_vectors
+from fewbits.hashers.self_taught import neighbor_graph, smooth_vectors
 from fewbits.hashers.spectral import smoothest_modes
-from fewbits.nn.gaussian import gaussian_kl
+from fewbits.nn.losses import gaussian_kl
 
 pytestmark = pytest.mark.filterwarnings("ignore::fewbits.hashers._neural.ConstantBitsWarning")
 WEAK = ("lsh", "sph", "sth", "ssh", "shttm")
@@ -124,7 +125,7 @@ def test_of_two_documents_the_smooth_vector_tells_one_from_the_other() -> None:
 
 def test_the_neighbour_graph_is_symmetric_without_loops_and_holds_each_documents_nearest() -> None:
     rows, _ = topic_corpus()
-    graph = neighbour_graph(rows, 5).toarray()
+    graph = neighbor_graph(rows, 5).toarray()
     assert np.array_equal(graph, graph.T)
     assert not graph.diagonal().any()
     cosines = (rows @ rows.T).toarray()
@@ -181,7 +182,7 @@ def test_rows_encoded_some_at_a_time_have_the_codes_that_they_have_together(
     rows, _ = topic_corpus()
     hasher = make_hasher(name, 8, 0, epochs=2, hidden=(20, 10)).fit(rows)
     together = hasher.transform(rows)
-    monkeypatch.setattr("fewbits.hashers._neural.MANY_ROWS", 7)
+    monkeypatch.setattr("fewbits.hashers._training.BLOCK_ROWS", 7)
     assert np.array_equal(hasher.transform(rows), together)
     assert len(np.unique(together, axis=0)) > 1
 
@@ -189,7 +190,8 @@ def test_rows_encoded_some_at_a_time_have_the_codes_that_they_have_together(
 def test_the_functions_of_anchor_graph_hashing_are_eigenvectors_of_its_graph_by_a_dense_solver() -> None:
     rows, _ = topic_corpus()
     hasher: Any = make_hasher("agh", 4, 0, n_anchors=20).fit(rows)
-    z = hasher._weights_on_anchors(rows).toarray().astype(float)
+    fitted = hasher.directions_, hasher.anchors_, hasher.bandwidth_
+    z = anchor_weights(rows, *fitted, hasher.n_nearest).toarray().astype(float)
     graph = z @ np.diag(1 / z.sum(axis=0)) @ z.T  # documents are as near as this says; its rows sum to 1
     assert np.allclose(graph.sum(axis=1), 1)
     _, vectors = np.linalg.eigh(graph)

@@ -81,8 +81,7 @@ def make_encoder(hasher: Hasher) -> bytes:
         last = "margins" if is_last else f"layer_{number}"
         nodes.append(helper.make_node("Add", [f"product_{number}", names[1]], [last]))
     weights.append(numpy_helper.from_array(np.zeros((), dtype=np.float32), "zero"))
-    comparison = "GreaterOrEqual" if layers.zero_is_one else "Greater"
-    nodes.append(helper.make_node(comparison, ["margins", "zero"], ["is_one"]))
+    nodes.append(helper.make_node("GreaterOrEqual", ["margins", "zero"], ["is_one"]))
     nodes.append(helper.make_node("Cast", ["is_one"], ["bits"], to=types.UINT8))
     graph = helper.make_graph(
         nodes,

@@ -1,4 +1,4 @@
-"""One file a method: each learns a short binary code from rows of features."""
+"""Methods that learn short binary codes from rows of features, one file per method."""
 
 from fewbits.hashers.base import Hasher, LinearHasher
 from fewbits.hashers.bernoulli_vae import BernoulliVAE

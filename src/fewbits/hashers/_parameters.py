@@ -1,15 +1,19 @@
-"""What the parameters of the neural hashers may be, looked at before any work is done."""
+"""Parameters of the neural hashers: validation before any work is done, and defaults that depend on the data."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from fewbits.errors import ParameterError
+from fewbits.errors import MissingExtraError, ParameterError
 from fewbits.validation import check_whole_number
+
+FEW_WORDS = 2000  # features: with fewer, a single word says little about a document's topic
+HIDDEN = (1000,)  # default hidden layers with few words
 
 
 def _is_number(value: Any) -> bool:
@@ -51,7 +55,7 @@ def _or_none(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
 SHARE = (_below_1, "0 or more, below 1")
 UP_TO_1 = (_up_to_1, "0 to 1")
 WEIGHT = (_weight, "0 or more, or two such numbers: at the start of training and at its end")
-LIMITS: dict[str, tuple[Callable[[Any], bool], str]] = {
+CONSTRAINTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "hidden": (_or_none(_widths), "a list of widths, 1 or more each"),
     "dropout": SHARE,
     "word_dropout": SHARE,
@@ -72,8 +76,8 @@ LIMITS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def check_parameters(parameters: dict[str, Any]) -> None:
-    """Refuse a parameter of a neural hasher that is out of its range, and a device or a name that there is not."""
-    for name, (is_allowed, allowed) in LIMITS.items():
+    """Refuse a parameter that is out of range, and an unknown estimator, schedule or device."""
+    for name, (is_allowed, allowed) in CONSTRAINTS.items():
         if name in parameters and not is_allowed(parameters[name]):
             raise ParameterError(f"{name} is out of range", allowed=allowed, got=repr(parameters[name]))
     if parameters["epochs"] is not None:
@@ -92,7 +96,7 @@ def _check_patience(patience: Any, validation_fraction: float) -> None:
     check_whole_number("patience", patience, 1)
     if not validation_fraction:
         raise ParameterError(
-            "patience needs a held-out part to look at",
+            "patience needs a validation part",
             allowed="a validation_fraction above 0",
             got=f"patience={patience!r}, validation_fraction={validation_fraction!r}",
         )
@@ -102,7 +106,7 @@ def _check_names(parameters: dict[str, Any]) -> None:
     import torch
 
     from fewbits.nn.gradient_estimators import make_estimator
-    from fewbits.nn.schedules import learning_rate_schedule
+    from fewbits.nn.trainer import learning_rate_schedule
 
     if "estimator" in parameters:
         make_estimator(parameters["estimator"])
@@ -112,5 +116,66 @@ def _check_names(parameters: dict[str, Any]) -> None:
         torch.empty(0, device=parameters["device"])
     except (RuntimeError, AssertionError, TypeError) as error:  # torch built without CUDA raises AssertionError
         raise ParameterError(
-            "this device cannot be used", allowed="cpu, or cuda where torch finds one", got=repr(parameters["device"])
+            "this device cannot be used", allowed="cpu, or cuda if torch finds one", got=repr(parameters["device"])
         ) from error
+
+
+def check_choice(name: str, value: Any, allowed: Sequence[str]) -> None:
+    """Refuse a value that is not among the allowed ones."""
+    if value not in allowed:
+        raise ParameterError(f"{name} is unknown", allowed=", ".join(allowed), got=repr(value))
+
+
+def need_torch() -> None:
+    """Raise an error with the install command if torch or numba, which only training needs, is missing."""
+    try:
+        import torch  # noqa: F401
+
+        if find_spec("numba") is None:  # imported only for large networks: it takes half a second
+            raise ImportError("numba")
+    except ImportError as error:
+        raise MissingExtraError("learning with this method", extra="train", otherwise="choose method itq") from error
+
+
+def has_few_words(X: Any) -> bool:
+    """Return whether the vocabulary is small.
+
+    Then it takes several words together to tell a document's topic: a linear encoder cannot combine them, and a latent
+    space of fewer dimensions loses them.
+    """
+    return bool(X.shape[1] < FEW_WORDS)
+
+
+def default_hidden(hidden: Sequence[int] | None, n_features: int) -> tuple[int, ...]:
+    """Return the widths of the hidden layers; by default one with few words, else none."""
+    if hidden is None:
+        return HIDDEN if n_features < FEW_WORDS else ()
+    return tuple(hidden)
+
+
+def default_neighbors(X: Any) -> int:
+    """Return the default number of neighbors; a topic of a small corpus has few documents.
+
+    At most a quarter of the documents: with all others as neighbors, a bit would stand for the words it lacks.
+    """
+    return min(30 if has_few_words(X) else 100, max(10, X.shape[0] // 100), X.shape[0] // 4)
+
+
+def as_range(weight: float | Sequence[float]) -> tuple[float, float]:
+    """Return a weight's values at the start and at the end of training; a single number is both."""
+    start, end = weight if isinstance(weight, Sequence) else (weight, weight)
+    return float(start), float(end)
+
+
+def as_prior(prior: Any, n_bits: int, n_trained: int) -> float | tuple[float, ...]:
+    """Return the prior gamma of a code of ``n_bits`` bits as plain numbers, for training ``n_trained`` bits.
+
+    A refinement round trains more bits, for which the mean is used.
+    """
+    values = np.asarray(prior, dtype=float)
+    if values.shape not in ((), (n_bits,)) or not ((values > 0) & (values < 1)).all():
+        allowed = f"a number between 0 and 1, or one for each of the {n_bits} bits"
+        raise ParameterError("prior is out of range", allowed=allowed, got=repr(prior))
+    if values.ndim == 0 or n_trained != n_bits:
+        return float(values.mean())
+    return tuple(values.tolist())

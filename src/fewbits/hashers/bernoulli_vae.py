@@ -1,4 +1,4 @@
-"""The Bernoulli variational auto-encoder: codes that explain a document's words, without labels."""
+"""The Bernoulli variational auto-encoder: unsupervised codes from which a document's words can be predicted."""
 
 from __future__ import annotations
 
@@ -7,82 +7,76 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from fewbits.hashers._neural import (
-    Neighbours,
-    NeuralHasher,
-    as_prior,
-    as_range,
-    default_hidden,
-    default_neighbors,
-    has_few_words,
-    need_torch,
-    train_validation_split,
-)
+from fewbits.hashers._neural import NeuralHasher
+from fewbits.hashers._parameters import as_prior, as_range, default_neighbors, has_few_words
+from fewbits.hashers._training import Neighbors, TrainedNetworks, train_validation_split, train_with_refinements
 
 
 class BernoulliVAE(NeuralHasher):
-    """Learn codes from which a softmax decoder explains the words of a document and of its neighbours.
+    """Learn codes from which a softmax decoder predicts the words of a document and of its neighbors.
 
-    The paper's unsupervised system (ARM-DVAE) explains a document's own words from a code that is drawn bit by bit,
-    with the ARM gradient. The defaults here go further: the gradient of every single-bit flip in closed form, a linear
-    encoder, and the words of a document's neighbours among the training documents beside its own. Labels are not seen.
+    The paper's unsupervised system (ARM-DVAE) predicts a document's own words from a code sampled bit by bit, with the
+    ARM gradient. The defaults here go further: the flip gradient, which evaluates every single-bit flip in closed form;
+    a linear encoder; and, beside a document's own words, those of its neighbors among the training documents. Labels
+    are not used.
 
-    NASH is this model with the straight-through gradient: no noise on the code (``nash``), a fixed spread of 0.1, which
-    its paper does not tell (``nash-n``), or one that depends on the document (``nash-dn``). The presets of these names
-    have ARM-DVAE's networks and its KL weight of 0.01, so that what differs is the gradient and the noise.
+    NASH is this model with the straight-through gradient: without noise on the code (``nash``), with a fixed standard
+    deviation of 0.1, which its paper does not state (``nash-n``), or with data-dependent noise (``nash-dn``). These
+    presets have ARM-DVAE's networks and its KL weight of 0.01, so they differ only in gradient and noise.
 
     Parameters
     ----------
     n_bits : int, default=64
         Length of the code.
     hidden : sequence of int or None, default=None
-        Widths of the encoder's hidden layers; None for a linear encoder where there are 2,000 words or more, and one
-        layer of 1,000 where there are fewer. The paper has (500, 500).
+        Widths of the encoder's hidden layers. None for a linear encoder with 2,000 words or more, and one layer of
+        1,000 with fewer. The paper has (500, 500).
     dropout : float, default=0.0
-        Share of the last hidden layer's outputs that are left out in a step.
+        Dropout rate of the last hidden layer's outputs.
     word_dropout : float, default=0.0
-        Share of a document's words that the encoder does not see in a step.
+        Dropout rate of the encoder's input words.
     initial_scale : float, default=0.03
-        Standard deviation of the first layer's weights at the start.
+        Initial standard deviation of the first layer's weights.
     noise : bool or float, default=False
-        Noise on the code before the decoder: True for a spread that depends on the document, as NASH-DN and the paper's
-        unsupervised runs have it, a number for a fixed spread.
+        Noise on the code before the decoder: True for a data-dependent standard deviation, as in NASH-DN and the
+        paper's unsupervised runs; a number for a fixed one.
     estimator : str, default="flip"
         Gradient estimator: arm, disarm, leave-one-out, flip, straight-through, gumbel-softmax or reinmax.
     kl_weight : float or (float, float), default=0.03
         Weight lambda of the divergence from the prior, or its values at the start and at the end of training.
     prior : float or sequence of float, default=0.5
-        Probability gamma of a 1 under the prior, for all bits or for each.
+        Prior probability gamma of a 1, for all bits or per bit.
     n_neighbours : int or None, default=None
-        Of how many neighbours the words are explained; 0 for none, None for a hundredth of the documents, but between
-        10 and 100, or 30 with fewer than 2,000 words, and at most a quarter of the documents.
+        Number of neighbors whose words are predicted; 0 for none. None for a hundredth of the documents, but at least
+        10 and at most 100, or 30 with fewer than 2,000 words, and at most a quarter of the documents.
     neighbour_weight : float, default=0.9
-        Share of the neighbours' words beside the document's own.
+        Weight of the neighbors' words; that of the document's own words is the rest up to 1.
     neighbour_dimensions : int, default=128
-        Neighbours are the nearest by cosine in a latent semantic space of so many dimensions; with fewer than 2,000
-        words, by the words themselves.
+        Dimensions of the latent semantic space in which neighbors are nearest by cosine; with fewer than 2,000 words
+        they are found by the words themselves.
     refinements : int or None, default=None
-        How often codes of 128 bits are learnt first, only to find better neighbours by them; None for once, or not at
-        all with fewer than 2,000 words.
+        Rounds of training codes of 128 bits whose only use is to find better neighbors. None for one, or none with
+        fewer than 2,000 words.
     epochs : int or None, default=None
-        Passes over the documents; None for 12, or so many more that a small corpus makes 300 steps.
+        Passes over the documents. None for 12, or more if a small corpus would make fewer than 300 steps.
     batch_size, learning_rate, schedule : default=100, None, "cosine"
-        Documents in a step, Adam's step size and how it falls ("cosine" or "constant"). None for 0.01 with a linear
+        Documents per step, Adam's learning rate and its schedule ("cosine" or "constant"). None for 0.01 with a linear
         encoder and 0.003 with hidden layers.
     clip : float or None, default=None
         Largest norm of a gradient.
     validation_fraction, patience : default=0.0, None
-        Share of the documents that is held out, and after how many epochs without a better loss on it to stop.
+        Share of the documents used for validation, and the number of epochs without a lower validation loss after which
+        training stops.
     checkpoint : str or None, default=None
-        Folder for the state after every epoch; a training that was cut off goes on from there.
+        Folder for the state after every epoch; an interrupted training resumes from it.
     callbacks : sequence of callables, default=()
         Called with each epoch's record.
     device : str, default="cpu"
-        Where to train.
+        Torch device to train on.
     verbose : bool, default=False
-        Show each epoch's record on standard error: a bar on a terminal, else a line.
+        Show each epoch's record on standard error: a progress bar on a terminal, else one line per epoch.
     random_state : int, RandomState instance or None, default=None
-        Seed of everything that is drawn.
+        Seed of all random draws.
 
     References
     ----------
@@ -150,35 +144,44 @@ class BernoulliVAE(NeuralHasher):
         self.verbose = verbose
 
     def _fit(self, X: Any, y: Any) -> None:
-        need_torch()
         as_prior(self.prior, self.n_bits, self.n_bits)
         rows = self._check_rows(X)
         seed = self._seed()
-        learnt_from, held_out = train_validation_split(rows.shape[0], self.validation_fraction, seed)
-        known, looked_at = rows[learnt_from], rows[held_out]
+        train_rows, validation_rows = train_validation_split(rows.shape[0], self.validation_fraction, seed)
+        X_train, X_val = rows[train_rows], rows[validation_rows]
 
-        def learn(neighbours: Neighbours, n_bits: int, name: str) -> None:
-            self._learn(known, looked_at, neighbours, n_bits, seed, name)
+        def train(neighbors: Neighbors, n_bits: int, name: str) -> TrainedNetworks:
+            return self._train_round(X_train, X_val, neighbors, n_bits, seed, name)
 
-        wanted = default_neighbors(known) if self.n_neighbours is None else self.n_neighbours
-        usual = 0 if has_few_words(known) else 1
-        refinements = usual if self.refinements is None else self.refinements
-        learn(self._find_neighbours(known, wanted, refinements, seed, learn), self.n_bits, "final")
+        few_words = has_few_words(X_train)
+        default_refinements = 0 if few_words else 1
+        trained = train_with_refinements(
+            X_train,
+            train,
+            n_bits=self.n_bits,
+            n_neighbors=default_neighbors(X_train) if self.n_neighbours is None else self.n_neighbours,
+            dimensions=X_train.shape[1] if few_words else self.neighbour_dimensions,
+            refinements=default_refinements if self.refinements is None else self.refinements,
+            seed=seed,
+        )
+        self._finalize(trained, X_train)
 
-    def _depth_and_speed(self, n_features: int, n_bits: int) -> tuple[tuple[int, ...], float]:
-        hidden = default_hidden(self.hidden, n_features)
-        usual = 0.003 if hidden else 0.01
-        return hidden, usual if self.learning_rate is None else self.learning_rate
+    def _learning_rate(self, n_features: int, n_bits: int) -> float:
+        default = 0.003 if self._architecture(n_features) else 0.01
+        return default if self.learning_rate is None else self.learning_rate
 
-    def _learn(self, known: Any, looked_at: Any, neighbours: Neighbours, n_bits: int, seed: int, name: str) -> None:
+    def _train_round(
+        self, X_train: Any, X_val: Any, neighbors: Neighbors, n_bits: int, seed: int, name: str
+    ) -> TrainedNetworks:
         from fewbits.nn.data import Batches, ReconstructionTarget
         from fewbits.nn.gradient_estimators import make_estimator
         from fewbits.nn.losses import Objective, Weights
 
-        options: dict[str, Any] = {"batch_size": self.batch_size, "seed": seed, "device": self.device}
-        batches = Batches(known, ReconstructionTarget(known, neighbours, self.neighbour_weight), **options)
-        # A held-out document has no neighbours among the training documents: its own words are what it is judged by.
-        held_out = Batches(looked_at, ReconstructionTarget(looked_at), **options) if looked_at.shape[0] else None
+        options = self._batch_options(seed)
+        batches = Batches(X_train, ReconstructionTarget(X_train, neighbors, self.neighbour_weight), **options)
+        # A validation document has no neighbors among the training documents: only its own words are predicted.
+        validation = Batches(X_val, ReconstructionTarget(X_val), **options) if X_val.shape[0] else None
         weights = Weights(kl=as_range(self.kl_weight), prior=as_prior(self.prior, self.n_bits, n_bits))
         objective = Objective(weights, make_estimator(self.estimator))
-        self._train(known, batches, objective, n_bits, seed, held_out=held_out, name=name)
+        model = self._bernoulli_networks(batches, n_bits)
+        return self._train(model, objective, batches, n_bits=n_bits, name=name, validation=validation)

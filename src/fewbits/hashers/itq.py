@@ -1,4 +1,4 @@
-"""Iterative quantisation on principal components."""
+"""Iterative quantization on principal components."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from fewbits.hashers._linalg import principal_directions
-from fewbits.hashers.base import LinearHasher, sample_rows
+from fewbits.hashers._linalg import principal_directions, sample_rows
+from fewbits.hashers.base import LinearHasher
 from fewbits.validation import check_whole_number
 
 
 class ITQ(LinearHasher):
-    """Rotate the leading principal directions so that their signs lose as little as possible.
+    """Rotate the leading principal directions to minimise the quantization error of their signs (ITQ).
 
-    Rows are projected on ``n_bits`` principal directions; a rotation is learnt by turns: signs for the rotation, then
-    the rotation for the signs (orthogonal Procrustes). Where the features have fewer dimensions than the code has bits,
-    the rotation becomes a map with orthonormal rows into ``n_bits`` dimensions.
+    Rows are projected onto ``n_bits`` principal directions. Two steps alternate: the signs for the rotation, and the
+    rotation for the signs (orthogonal Procrustes). If the features have fewer dimensions than the code has bits, the
+    rotation is a map with orthonormal rows into ``n_bits`` dimensions.
 
     Parameters
     ----------
     n_bits : int, default=64
         Length of the code.
     n_iterations : int, default=50
-        Turns of signs and rotation.
+        Iterations of signs and rotation.
     max_rows : int, default=50000
-        The rotation is learnt on so many rows at most, a random choice of them.
+        Largest number of rows to fit the rotation to, a random sample.
     random_state : int, RandomState instance or None, default=None
-        Starts the principal directions and the rotation.
+        Seed of the principal directions and of the rotation.
 
     References
     ----------
@@ -56,15 +56,15 @@ class ITQ(LinearHasher):
         directions, mean, _ = principal_directions(X, self.n_bits, generator)  # (features, r), (r,), r <= n_bits
         sample = sample_rows(X, self.max_rows, generator)
         centred = np.asarray(sample @ directions - mean, dtype=np.float64)  # (rows, r)
-        rotation = _learn_rotation(centred, self.n_bits, self.n_iterations, generator)  # (r, n_bits)
+        rotation = _fit_rotation(centred, self.n_bits, self.n_iterations, generator)  # (r, n_bits)
         self.weights_ = (directions @ rotation).astype(np.float32)
         self.offsets_ = (mean @ rotation).astype(np.float32)
 
 
-def _learn_rotation(
+def _fit_rotation(
     centred: NDArray[np.float64], n_bits: int, n_iterations: int, generator: np.random.RandomState
 ) -> NDArray[np.float64]:
-    """Alternate signs B = sgn(VR) and the R nearest to mapping V on B."""
+    """Alternate between the signs B = sgn(VR) and the rotation R that minimises |B - VR|."""
     start = generator.standard_normal((n_bits, n_bits))
     rotation = np.linalg.qr(start)[0][: centred.shape[1]]  # (r, n_bits), orthonormal rows
     for _ in range(n_iterations):

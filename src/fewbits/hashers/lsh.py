@@ -11,17 +11,17 @@ from fewbits.hashers.base import LinearHasher
 
 
 class RandomHyperplanes(LinearHasher):
-    """Take the sides of random hyperplanes through the mean of the training rows (LSH).
+    """Cut by random hyperplanes through the mean of the training rows (LSH).
 
-    The share of bits that differ estimates the angle between two centred rows. Centring matters: tf-idf rows
-    are nowhere negative, so planes through the origin would leave most bits constant.
+    The share of differing bits estimates the angle between two centred rows. Centring matters: tf-idf rows have no
+    negative values, so hyperplanes through the origin would leave most bits nearly constant.
 
     Parameters
     ----------
     n_bits : int, default=64
         Length of the code.
     random_state : int, RandomState instance or None, default=None
-        Draws the planes.
+        Seed of the hyperplanes.
 
     References
     ----------

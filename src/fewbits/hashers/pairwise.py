@@ -1,87 +1,81 @@
-"""Pairwise supervised hashing: a Bernoulli variational auto-encoder whose codes also tell labels and pairs apart."""
+"""Pairwise supervised hashing: a Bernoulli VAE whose codes also predict labels and bring similar documents together."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fewbits.data.labels import known_labels
-from fewbits.errors import DataError, ParameterError
-from fewbits.hashers._neural import (
-    Neighbours,
-    NeuralHasher,
-    as_prior,
-    as_range,
-    default_hidden,
-    default_neighbors,
-    need_torch,
-    train_validation_split,
-)
+from fewbits.errors import DataError
+from fewbits.hashers._neural import NeuralHasher
+from fewbits.hashers._parameters import as_prior, as_range, check_choice, default_neighbors, has_few_words
 from fewbits.hashers._svm import blend_with_svms
+from fewbits.hashers._training import Neighbors, TrainedNetworks, train_validation_split, train_with_refinements
 
 if TYPE_CHECKING:
     from fewbits.nn.losses import Objective
 
 PAIRS = ("balanced", "random")
 DISTANCES = ("expected", "sampled")
-MOST = 0.5  # share of labelled documents from which on labels alone say what documents are about
-PAIRS_ALONE = 3.0  # how much more pairs count where there are no labels
+MOSTLY_LABELLED = 0.5  # share of labelled documents from which on training relies on the labels alone
+UNLABELLED_PAIR_FACTOR = 3.0  # of pair_weight, where pairs are the only supervision
 Self = TypeVar("Self", bound="PairwiseHasher")
 
 
 class PairwiseHasher(NeuralHasher):
-    """Learn codes that explain the words, tell the labels, and bring documents of one label together (eq:sph).
+    """Learn codes that predict words and labels, and bring documents with a common label together (eq:sph).
 
     The paper's PSH draws two mini-batches, pairs them document by document and samples every term with the ARM
     (PSH-ARM) or Gumbel-Softmax (PSH-GS) gradient. The defaults here use the flip gradient, a linear encoder, and the
-    exact expectation of the distance over all pairs of a batch. Documents without a label enter the words' terms only.
+    exact expectation of the distance over all pairs of a batch. Documents without a label enter only the reconstruction
+    of words.
 
-    NASH-DN-S is this model with the straight-through gradient, noise on the code that depends on the document, and no
-    pair loss; the preset of this name has the weights of PSH otherwise.
+    NASH-DN-S is this model with the straight-through gradient, data-dependent noise on the code, and no pair loss; its
+    preset has the weights of PSH otherwise.
 
     Parameters
     ----------
     n_bits : int, default=64
         Length of the code.
     hidden : sequence of int or None, default=None
-        Widths of the encoder's hidden layers; None for a linear encoder where there are 2,000 features or more, and one
-        layer of 1,000 where there are fewer, as then it takes several words together to tell a label.
+        Widths of the encoder's hidden layers. None for a linear encoder with 2,000 features or more, and one layer of
+        1,000 with fewer, where it takes several words together to predict a label.
     dropout, word_dropout, initial_scale, noise, estimator, prior :
         As for :class:`BernoulliVAE`.
     kl_weight : float or (float, float), default=0.0
         Weight lambda of the divergence from the prior.
     reconstruction_weight : float or None, default=None
-        Weight of the words; None for 0.01 where half of the documents or more have labels, else 1.
+        Weight of the words' reconstruction. None for 0.01 if at least half of the documents have labels, else 1.
     label_weight : float or (float, float), default=30.0
-        Weight alpha of the classifier on the code, or its values at the start and at the end of training. A document
-        with several labels has its target spread evenly over them.
+        Weight alpha of the classifier on the code, or its values at the start and at the end of training. The target of
+        a document with several labels is spread evenly over them.
     pair_weight : float, default=0.1
-        Weight beta of the pair loss; where pairs are all that is told (``fit_pairs``), it rises from 0 to three
-        times that.
+        Weight beta of the pair loss. With pairs as the only supervision (``fit_pairs``), it rises from 0 to three times
+        this value.
     margin : float or None, default=0.5
-        Share of the bits beyond which pairs of different labels need not go further apart; None for no end.
+        Share of the bits beyond which pairs with different labels are not pushed further apart; None for no limit.
     pairs : {"balanced", "random"}, default="balanced"
-        All pairs of a batch with both kinds counting alike, or two mini-batches paired document by document.
+        All pairs of a batch with equal total weight of both kinds, or two mini-batches paired document by document.
     pair_distance : {"expected", "sampled"}, default="expected"
-        Whether a pair's distance is the exact expectation, or drawn (random pairs only).
+        Whether a pair's distance is its exact expectation or sampled (random pairs only).
     svm_share : float, default=0.5
-        Share of linear support vector machines in a linear encoder that learns from labels: one for each bit, taught
-        what the bit says of most documents with the same labels, on words weighed by naive Bayes. With hidden layers
-        there are none.
+        Share of per-bit NB-SVMs in a linear encoder trained on labels: linear support vector machines on features
+        weighted by naive Bayes, fitted to each bit's majority value per label. Not used with hidden layers.
     n_neighbours : int or None, default=None
-        How many neighbours' words are explained beside a document's own; None for 0 where half of the documents or more
-        have labels, else as for :class:`BernoulliVAE`.
+        Number of neighbors whose words are predicted beside a document's own. None for 0 if at least half of the
+        documents have labels, else as for :class:`BernoulliVAE`.
     neighbour_weight, neighbour_dimensions :
         As for :class:`BernoulliVAE`.
     refinements : int, default=1
-        How often codes of 128 bits are learnt first, only to find better neighbours by them.
+        Rounds of training codes of 128 bits whose only use is to find better neighbors.
     epochs : int or None, default=None
-        Passes over the documents; None for 25, or so many more that a small corpus makes 300 steps.
+        Passes over the documents. None for 25, or more if a small corpus would make fewer than 300 steps.
     learning_rate : float or None, default=None
-        Adam's step size; None for 0.085 / sqrt(n_bits) with a linear encoder, and 0.003 with hidden layers.
+        Adam's learning rate. None for 0.085 / sqrt(n_bits) with a linear encoder, and 0.003 with hidden layers.
     batch_size, schedule, clip, validation_fraction, patience, checkpoint, callbacks, device :
         As for :class:`BernoulliVAE`.
     verbose, random_state :
@@ -168,121 +162,132 @@ class PairwiseHasher(NeuralHasher):
         self.verbose = verbose
 
     def _fit(self, X: Any, y: Any) -> None:
-        from fewbits.nn.data import AllPairsBatches, RandomPairsBatches, ReconstructionTarget
-
         rows = self._prepare(X)
         labels = known_labels(y, rows.shape[0])
         seed = self._seed()
-        kinds = {"balanced": AllPairsBatches, "random": RandomPairsBatches}
-        learnt_from, held_out = train_validation_split(rows.shape[0], self.validation_fraction, seed)
-        known, taught = rows[learnt_from], labels[learnt_from]
-        labelled = np.flatnonzero(np.diff(taught.indptr))
-        by_labels = len(labelled) >= MOST * taught.shape[0]
+        train_rows, validation_rows = train_validation_split(rows.shape[0], self.validation_fraction, seed)
+        X_train, y_train = rows[train_rows], labels[train_rows]
+        X_val, y_val = rows[validation_rows], labels[validation_rows]
+        labelled = np.flatnonzero(np.diff(y_train.indptr))
+        mostly_labelled = len(labelled) >= MOSTLY_LABELLED * y_train.shape[0]
 
-        def batches(part: Any, part_labels: Any, neighbours: Neighbours) -> Any:
-            words = ReconstructionTarget(part, neighbours, self.neighbour_weight)
-            return kinds[self.pairs](part, words, labels=part_labels, **self._batch_options(seed))
+        def train(neighbors: Neighbors, n_bits: int, name: str) -> TrainedNetworks:
+            from fewbits.nn.data import AllPairsBatches, RandomPairsBatches, ReconstructionTarget
 
-        def learn(neighbours: Neighbours, n_bits: int, name: str) -> None:
-            # A held-out document has no neighbours among the training documents: it is judged by its own words.
-            looked_at = batches(rows[held_out], labels[held_out], None) if len(held_out) else None
-            learnt = batches(known, taught, neighbours)
-            objective = self._objective(by_labels, n_bits)
-            self._train(known, learnt, objective, n_bits, seed, held_out=looked_at, labels=taught, name=name)
+            kind = {"balanced": AllPairsBatches, "random": RandomPairsBatches}[self.pairs]
+            options = self._batch_options(seed)
+            words = ReconstructionTarget(X_train, neighbors, self.neighbour_weight)
+            batches = kind(X_train, words, labels=y_train, **options)
+            # A validation document has no neighbors among the training documents: only its own words are predicted.
+            validation = None
+            if X_val.shape[0]:
+                validation = kind(X_val, ReconstructionTarget(X_val), labels=y_val, **options)
+            model = self._bernoulli_networks(batches, n_bits)
+            objective = self._objective(mostly_labelled, n_bits)
+            return self._train(model, objective, batches, n_bits=n_bits, name=name, validation=validation)
 
-        learn(self._neighbours(known, by_labels, seed, learn), self.n_bits, "final")
-        if self.svm_share and len(self.encoder_layers_) == 1:
-            [encoder] = self.encoder_layers_
-            told = known[labelled], taught[labelled]
-            self.encoder_layers_ = [blend_with_svms(*encoder, *told, self.svm_share, seed)]
-            self._look_at_bits(known)
+        trained = self._train_rounds(X_train, train, seed, mostly_labelled=mostly_labelled)
+        if self.svm_share and len(trained.encoder_layers) == 1:
+            [(weights, bias)] = trained.encoder_layers
+            blended = blend_with_svms(weights, bias, X_train[labelled], y_train[labelled], self.svm_share, seed)
+            trained = replace(trained, encoder_layers=[blended])
+        self._finalize(trained, X_train)
 
     def fit_pairs(self: Self, X: Any, pairs: ArrayLike, same: ArrayLike) -> Self:
-        """Learn from pairs alone: ``pairs`` (m, 2) are rows of X, ``same`` (m,) tells whether they belong together.
+        """Fit to pairs alone: ``pairs`` (m, 2) are rows of X, ``same`` (m,) says whether the two belong together.
 
-        No label is needed: click logs or marked duplicates are enough. All rows of X enter the words' terms.
+        No label is needed: click logs or known duplicates suffice. All rows of X enter the reconstruction of words.
         """
-        from fewbits.nn.data import Batches, LabelledPairSampler, ReconstructionTarget
-
         rows = self._prepare(self._check_features(X))
-        chosen, together = checked_pairs(pairs, same, rows.shape[0])
+        pair_rows, is_similar = checked_pairs(pairs, same, rows.shape[0])
         seed = self._seed()
-        options = self._batch_options(seed)
-        # Marked documents are all learnt from: a pair says nothing where one of its two is held out.
-        alone = np.setdiff1d(np.arange(rows.shape[0]), chosen)
-        held_out = alone[train_validation_split(len(alone), self.validation_fraction, seed)[1]]
-        learnt_from = np.setdiff1d(np.arange(rows.shape[0]), held_out)
-        known, looked_at = rows[learnt_from], rows[held_out]
-        marked = np.searchsorted(learnt_from, chosen)  # rows are numbered anew
+        # Documents in pairs are always trained on: a pair carries no information if one of its two is left out.
+        unpaired = np.setdiff1d(np.arange(rows.shape[0]), pair_rows)
+        validation_rows = unpaired[train_validation_split(len(unpaired), self.validation_fraction, seed)[1]]
+        train_rows = np.setdiff1d(np.arange(rows.shape[0]), validation_rows)
+        X_train, X_val = rows[train_rows], rows[validation_rows]
+        train_pairs = np.searchsorted(train_rows, pair_rows)  # as rows of X_train
 
-        def learn(neighbours: Neighbours, n_bits: int, name: str) -> None:
-            words = ReconstructionTarget(known, neighbours, self.neighbour_weight)
-            batches = LabelledPairSampler(known, words, marked, together, **options)
-            judged = Batches(looked_at, ReconstructionTarget(looked_at), **options) if len(held_out) else None
-            # From the start, pairs alone would make all documents alike: at first all are far enough apart, and only
-            # those that belong together count. So the words spread the codes before pairs come to their full weight.
-            objective = self._objective(by_labels=False, n_bits=n_bits, pairs_alone=True)
-            told = (marked, together)
-            self._train(known, batches, objective, n_bits, seed, held_out=judged, marked=told, name=name)
+        def train(neighbors: Neighbors, n_bits: int, name: str) -> TrainedNetworks:
+            from fewbits.nn.data import Batches, LabelledPairSampler, ReconstructionTarget
 
-        learn(self._neighbours(known, False, seed, learn, marked[together]), self.n_bits, "final")
+            options = self._batch_options(seed)
+            words = ReconstructionTarget(X_train, neighbors, self.neighbour_weight)
+            batches = LabelledPairSampler(X_train, words, train_pairs, is_similar, **options)
+            validation = Batches(X_val, ReconstructionTarget(X_val), **options) if X_val.shape[0] else None
+            model = self._bernoulli_networks(batches, n_bits)
+            # At full weight from the start, pairs alone would give all documents one code: at first all are far enough
+            # apart, so only similar pairs have a loss. The words spread the codes before the pairs' weight has risen.
+            objective = self._objective(False, n_bits, pairs_only=True)
+            known = (train_pairs, is_similar)
+            return self._train(model, objective, batches, n_bits=n_bits, name=name, validation=validation, pairs=known)
+
+        similar_pairs = train_pairs[is_similar]
+        trained = self._train_rounds(X_train, train, seed, mostly_labelled=False, similar_pairs=similar_pairs)
+        self._finalize(trained, X_train)
         return self
 
-    def _neighbours(
+    def _train_rounds(
         self,
-        rows: Any,
-        by_labels: bool,
+        X_train: Any,
+        train: Callable[[Neighbors, int, str], TrainedNetworks],
         seed: int,
-        learn: Callable[[Neighbours, int, str], None],
-        together: NDArray[np.int64] | None = None,
-    ) -> Neighbours:
-        """Neighbours make up for labels that are not there."""
-        usual = 0 if by_labels else default_neighbors(rows)
-        wanted = usual if self.n_neighbours is None else self.n_neighbours
-        return self._find_neighbours(rows, wanted, self.refinements, seed, learn, together)
+        *,
+        mostly_labelled: bool,
+        similar_pairs: NDArray[np.int64] | None = None,
+    ) -> TrainedNetworks:
+        """Train with refinements; by default neighbors are used only if most documents have no label."""
+        default = 0 if mostly_labelled else default_neighbors(X_train)
+        return train_with_refinements(
+            X_train,
+            train,
+            n_bits=self.n_bits,
+            n_neighbors=default if self.n_neighbours is None else self.n_neighbours,
+            dimensions=X_train.shape[1] if has_few_words(X_train) else self.neighbour_dimensions,
+            refinements=self.refinements,
+            seed=seed,
+            similar_pairs=similar_pairs,
+        )
 
-    def _batch_options(self, seed: int) -> dict[str, Any]:
-        return {"batch_size": self.batch_size, "seed": seed, "device": self.device}
-
-    def _depth_and_speed(self, n_features: int, n_bits: int) -> tuple[tuple[int, ...], float]:
-        hidden = default_hidden(self.hidden, n_features)
-        # the more bits take part in a score, the further it goes when all of them make a step
-        usual = 0.003 if hidden else 0.085 / n_bits**0.5
-        return hidden, usual if self.learning_rate is None else self.learning_rate
+    def _learning_rate(self, n_features: int, n_bits: int) -> float:
+        # all bits of a score move in one step, so with more bits each one may move less
+        default = 0.003 if self._architecture(n_features) else 0.085 / n_bits**0.5
+        return default if self.learning_rate is None else self.learning_rate
 
     def _prepare(self, X: Any) -> Any:
-        need_torch()
-        for name, value, allowed in (("pairs", self.pairs, PAIRS), ("pair_distance", self.pair_distance, DISTANCES)):
-            if value not in allowed:
-                raise ParameterError(f"{name} is unknown", allowed=", ".join(allowed), got=repr(value))
+        """Check the parameters and return the rows to train on."""
+        check_choice("pairs", self.pairs, PAIRS)
+        check_choice("pair_distance", self.pair_distance, DISTANCES)
         as_prior(self.prior, self.n_bits, self.n_bits)
         return self._check_rows(X)
 
-    def _objective(self, by_labels: bool, n_bits: int, *, pairs_alone: bool = False) -> Objective:
+    def _objective(self, mostly_labelled: bool, n_bits: int, *, pairs_only: bool = False) -> Objective:
         from fewbits.nn.gradient_estimators import make_estimator
         from fewbits.nn.losses import Objective, PairLoss, Weights
 
-        usual = 0.01 if by_labels else 1.0
+        default = 0.01 if mostly_labelled else 1.0
+        rising = (0.0, UNLABELLED_PAIR_FACTOR * self.pair_weight)
         weights = Weights(
-            reconstruction=usual if self.reconstruction_weight is None else self.reconstruction_weight,
+            reconstruction=default if self.reconstruction_weight is None else self.reconstruction_weight,
             kl=as_range(self.kl_weight),
             prior=as_prior(self.prior, self.n_bits, n_bits),
             label=as_range(self.label_weight),
-            pair=(0.0, PAIRS_ALONE * self.pair_weight) if pairs_alone else as_range(self.pair_weight),
+            pair=rising if pairs_only else as_range(self.pair_weight),
         )
         sampled = self.pair_distance == "sampled"
         return Objective(weights, make_estimator(self.estimator), PairLoss(self.margin), sample_pairs=sampled)
 
 
-def checked_pairs(pairs: ArrayLike, same: ArrayLike, rows: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Pairs (m, 2) of so many rows, and whether each belongs together (m,)."""
-    chosen, together = np.asarray(pairs), np.asarray(same)
-    if chosen.ndim != 2 or chosen.shape[1] != 2 or chosen.dtype.kind not in "iu" or together.shape != chosen.shape[:1]:
-        shapes = f"{chosen.shape} of {chosen.dtype}, {together.shape}"
+def checked_pairs(pairs: ArrayLike, same: ArrayLike, n_rows: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Validate pairs (m, 2) of row numbers and whether each belongs together (m,)."""
+    pair_rows, is_similar = np.asarray(pairs), np.asarray(same)
+    is_integer = pair_rows.dtype.kind in "iu"
+    if pair_rows.ndim != 2 or pair_rows.shape[1] != 2 or not is_integer or is_similar.shape != pair_rows.shape[:1]:
+        shapes = f"{pair_rows.shape} of {pair_rows.dtype}, {is_similar.shape}"
         raise DataError("pairs and same do not fit", allowed="(m, 2) whole numbers and (m,)", got=shapes)
-    if not len(chosen) or chosen.min() < 0 or chosen.max() >= rows:
-        raise DataError("pairs are rows of X", allowed=f"0 to {rows - 1}, one pair or more")
-    if not np.isin(together, (0, 1)).all():
-        odd = together[~np.isin(together, (0, 1))][0]
-        raise DataError("same tells whether a pair belongs together", allowed="True or False, 1 or 0", got=odd)
-    return chosen.astype(np.int64), together.astype(bool)
+    if not len(pair_rows) or pair_rows.min() < 0 or pair_rows.max() >= n_rows:
+        raise DataError("pairs must be rows of X", allowed=f"0 to {n_rows - 1}, one pair or more")
+    if not np.isin(is_similar, (0, 1)).all():
+        wrong = is_similar[~np.isin(is_similar, (0, 1))][0]
+        raise DataError("same says whether a pair belongs together", allowed="True or False, 1 or 0", got=wrong)
+    return pair_rows.astype(np.int64), is_similar.astype(bool)

@@ -1,4 +1,4 @@
-"""Every method by its name in the tables, in lower case; the names that result files and commands carry."""
+"""Registry of all methods by the names used in result files and commands."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from fewbits.storage import read_json, write_json
 
 @dataclass(frozen=True)
 class Method:
-    """A hasher with its name in the tables, which labels it sees, its source, and its parameters."""
+    """A method: its hasher with the parameters of its preset, its names, supervision and source."""
 
     name: str
     title: str
     hasher: type[Hasher]
-    setting: Literal["unsupervised", "semi-supervised", "supervised"]  # labels: none, of a sample, all
+    setting: Literal["unsupervised", "semi-supervised", "supervised"]  # uses no labels, those of a sample, or all
     reference: str
     preset: Mapping[str, Any] = field(default_factory=dict)
 
 
 # Section 4.2: two layers of 500, dropout 0.2 on the encoder's output, Adam with 5e-4, lambda 0.01. The paper does not
-# tell batch size and epochs; with so small a step and ARM's variance, 30 epochs are far from enough.
+# state batch size and epochs; with so small a learning rate and ARM's variance, 30 epochs are far too few.
 PAPER = {
     "hidden": (500, 500),
     "dropout": 0.2,
@@ -50,8 +50,8 @@ PAPER = {
     "epochs": 100,
 }
 ARM_DVAE = {**PAPER, "estimator": "arm", "noise": True, "n_neighbours": 0, "refinements": 0}
-# With the paper's alpha, rising from 0.01 to 0.1, the classifier hardly counts beside an ELBO near 60; this one was
-# searched on ng20's validation part at 32 bits.
+# With the paper's alpha, rising from 0.01 to 0.1, the classifier has little effect beside an ELBO near 60; this one was
+# tuned on the validation part of ng20 at 32 bits.
 PSH = {
     **PAPER,
     "reconstruction_weight": 1.0,
@@ -63,8 +63,8 @@ PSH = {
     "svm_share": 0.0,
 }
 
-# NASH: networks and weights of ARM-DVAE, so that what differs is the gradient, straight-through, and the noise;
-# learning rate as in its own paper. NASH-N: a fixed spread, which that paper does not tell.
+# NASH: networks and weights of ARM-DVAE, so that they differ only in the gradient, straight-through, and the noise;
+# learning rate as in NASH's own paper. NASH-N: fixed noise, whose standard deviation that paper does not state.
 NASH = {**ARM_DVAE, "estimator": "straight-through", "noise": False, "learning_rate": 1e-3, "epochs": 30}
 NASH_DN_S = {
     **PSH,
@@ -110,8 +110,8 @@ METHODS = {
     )
 }
 HASHERS = {method.hasher.__name__: method.hasher for method in METHODS.values()}
-WITHOUT_LABELS, WITH_LABELS = "bernoulli-vae", "pairwise"  # what learns codes of texts unless told otherwise
-OF_EMBEDDINGS = "itq"  # the others explain words
+WITHOUT_LABELS, WITH_LABELS = "bernoulli-vae", "pairwise"  # default methods for texts
+OF_EMBEDDINGS = "itq"  # default method for embeddings: the other two model words
 
 
 def find_method(name: str) -> Method:
@@ -128,7 +128,7 @@ def make_hasher(name: str, n_bits: int, random_state: Any = None, **parameters: 
     ITQ(n_bits=16)
     """
     method = find_method(name)
-    allowed = [known for known in method.hasher().get_params() if known not in ("n_bits", "random_state")]
+    allowed = [parameter for parameter in method.hasher().get_params() if parameter not in ("n_bits", "random_state")]
     if unknown := set(parameters) - set(allowed):
         raise ParameterError(
             f"{name} has no such parameter", allowed=", ".join(allowed), got=", ".join(sorted(unknown))
@@ -137,7 +137,7 @@ def make_hasher(name: str, n_bits: int, random_state: Any = None, **parameters: 
 
 
 def write_hasher(hasher: Hasher, folder: Path) -> None:
-    """Write a hasher together with its kind."""
+    """Write a hasher and the name of its class."""
     kind = type(hasher).__name__
     if HASHERS.get(kind) is not type(hasher):
         raise ParameterError("only a hasher of the registry can be saved", allowed=", ".join(HASHERS), got=kind)

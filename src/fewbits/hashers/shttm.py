@@ -12,19 +12,20 @@ from sklearn.linear_model import Ridge
 from sklearn.utils import check_random_state
 
 from fewbits.data.labels import known_labels
-from fewbits.hashers.base import LinearHasher, sample_rows
+from fewbits.hashers._linalg import sample_rows
+from fewbits.hashers.base import LinearHasher
 from fewbits.validation import check_whole_number
 
 
 class TagTopicHashing(LinearHasher):
-    """Codes that stay near a document's topics and tell its tags, as a linear function of its words (SHTTM).
+    """Fit codes to a document's topics and tags, as a linear function of its words (SHTTM).
 
-    The topics theta are a document's shares of ``n_bits`` topics by latent Dirichlet allocation, less their means. The
-    codes Y and the tags' factors U are found by turns, each in closed form:
-    minimise sum C (T - U'Y)^2 + tag_ridge |U|^2 + topic_weight |Y - theta|^2, where T are the labels and C counts a tag
-    that is there as 1, one that is not as ``absent``. A ridge regression then maps words to codes, and its outputs
-    are cut at their training medians: training documents are encoded by it like all others. Documents without a
-    label take part with their topics alone.
+    The topics theta are a document's shares of ``n_bits`` topics by latent Dirichlet allocation, minus their means. The
+    codes Y and the tags' factors U are found by alternating closed-form steps that minimise
+    sum C (T - U'Y)^2 + tag_ridge |U|^2 + topic_weight |Y - theta|^2, where T are the labels and the confidence C is 1
+    for a tag that is present and ``absent`` for one that is not. A ridge regression then maps words to codes, and its
+    outputs are thresholded at their training medians: training documents are encoded by it like all others. Documents
+    without a label contribute their topics only.
 
     Parameters
     ----------
@@ -33,22 +34,22 @@ class TagTopicHashing(LinearHasher):
     topic_weight : float, default=0.003
         Weight gamma of the topics beside the tags.
     tag_ridge : float, default=100.0
-        Weight alpha that keeps the tags' factors small, and so what codes say of tags large beside the topics: with
-        more bits than tags, the topics alone decide what the tags leave open.
+        Weight alpha that keeps the tags' factors small, so that tags dominate the topics in the codes: with more bits
+        than tags, the topics decide only what the tags leave open.
     absent : float, default=0.1
-        Confidence in a tag that is not there.
+        Confidence in the absence of a tag.
     word_ridge : float, default=3.0
-        Ridge of the map from words to codes.
+        Ridge penalty of the map from words to codes.
     document_scale : float, default=10.0
-        What rows are multiplied by to stand for counts: rows of length 1 are too short a text to tell topics apart.
+        Factor by which rows are multiplied to stand in for counts: rows of length 1 are too short for topics.
     n_turns : int, default=10
-        Turns of factors and codes.
+        Iterations of factors and codes.
     topic_passes : int, default=5
         Passes of the topic model over its documents.
     max_rows : int, default=20000
-        The topic model learns from so many documents at most, a random choice of them.
+        Largest number of documents to fit the topic model to, a random sample.
     random_state : int, RandomState instance or None, default=None
-        Chooses the documents and starts topics and factors.
+        Seed of the sample, the topics and the factors.
 
     Attributes
     ----------
@@ -94,14 +95,15 @@ class TagTopicHashing(LinearHasher):
         labels = known_labels(y, X.shape[0])
         rows = sparse.csr_array(X)
         generator = check_random_state(self.random_state)
-        theta = self._topics(rows, generator)
+        topics, theta = self._topics(rows, generator)
         codes = self._codes(theta, labels, generator)
         ridge = Ridge(alpha=self.word_ridge, solver="sparse_cg", tol=1e-4).fit(rows, codes - codes.mean(axis=0))
         self.weights_ = np.ascontiguousarray(np.reshape(ridge.coef_, (self.n_bits, -1)).T, dtype=np.float32)
         self.offsets_ = np.median(rows.astype(np.float32) @ self.weights_, axis=0).astype(np.float32)
+        self.topics_ = topics
 
-    def _topics(self, rows: Any, generator: np.random.RandomState) -> NDArray[np.float64]:
-        """Shares of the topics (documents, bits), less their means."""
+    def _topics(self, rows: Any, generator: np.random.RandomState) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        """Return the topics (bits, features), and the documents' shares of them (documents, bits) minus their means."""
         counts = rows * rows.dtype.type(self.document_scale)
         model = LatentDirichletAllocation(
             self.n_bits,
@@ -110,13 +112,13 @@ class TagTopicHashing(LinearHasher):
             batch_size=512,
             random_state=generator,
         ).fit(sample_rows(counts, self.max_rows, generator))
-        self.topics_ = (model.components_ / model.components_.sum(axis=1, keepdims=True)).astype(np.float32)
+        topics = (model.components_ / model.components_.sum(axis=1, keepdims=True)).astype(np.float32)
         shares = model.transform(counts)
-        return np.asarray(shares - shares.mean(axis=0))
+        return topics, np.asarray(shares - shares.mean(axis=0))
 
     def _codes(self, theta: NDArray[np.float64], labels: Any, generator: np.random.RandomState) -> NDArray[np.float64]:
-        """Relaxed codes Y (documents, bits) of the training documents."""
-        patterns, pattern_of = _patterns(labels)  # documents with the same tags are solved together
+        """Return the relaxed codes Y (documents, bits) of the training documents."""
+        patterns, pattern_of = _patterns(labels)  # documents with the same tags share one linear system
         codes = theta + 0.01 * generator.standard_normal(theta.shape)
         unlabelled = np.asarray(~patterns.any(axis=1))
         for _ in range(self.n_turns):
@@ -136,19 +138,20 @@ class TagTopicHashing(LinearHasher):
         pattern_of: NDArray[np.int64],
         unlabelled: NDArray[np.bool_],
     ) -> NDArray[np.float64]:
+        """Return the tags' factors U (bits, tags) for given codes."""
         sums = np.stack([codes[pattern_of == number].sum(axis=0) for number in range(len(patterns))])
-        known = codes[~unlabelled[pattern_of]]
-        everyone = self.absent * known.T @ known
+        labelled = codes[~unlabelled[pattern_of]]
+        absent = self.absent * labelled.T @ labelled
         factors = np.empty((codes.shape[1], patterns.shape[1]))
         for tag in range(patterns.shape[1]):
-            having = codes[patterns[pattern_of, tag]]
-            left = everyone + (1 - self.absent) * having.T @ having + self.tag_ridge * np.eye(codes.shape[1])
+            tagged = codes[patterns[pattern_of, tag]]
+            left = absent + (1 - self.absent) * tagged.T @ tagged + self.tag_ridge * np.eye(codes.shape[1])
             factors[:, tag] = np.linalg.solve(left, sums[patterns[:, tag]].sum(axis=0))
         return factors
 
 
 def _patterns(labels: Any) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """The different sets of tags (patterns, tags), and which of them each document has."""
+    """Return the distinct sets of tags (patterns, tags), and each document's pattern (documents,)."""
     sets = [labels.indices[start:stop].tobytes() for start, stop in zip(labels.indptr, labels.indptr[1:], strict=False)]
     _, first, pattern_of = np.unique(np.array(sets, dtype=object), return_index=True, return_inverse=True)
     return labels[first].toarray().astype(bool), pattern_of

@@ -8,33 +8,33 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from fewbits.data.labels import labelled_sample, similarity_signs
-from fewbits.hashers._linalg import principal_directions
-from fewbits.hashers.base import LinearHasher, rowwise_matmul
+from fewbits.hashers._linalg import principal_directions, rowwise_matmul
+from fewbits.hashers.base import LinearHasher
 
 
 class SemiSupervisedHashing(LinearHasher):
-    """Leading eigenvectors of the labelled documents' similarity plus eta times the variance of all (SSH).
+    """Cut along the leading eigenvectors of label similarity plus eta times the variance of all documents (SSH).
 
-    With L the labelled sample and Z all documents, both centred and reduced to their principal directions, the planes
-    are the leading eigenvectors of L'SL / a + eta Z'Z / b. S is 1 / s for each of the s pairs that belong together and
-    -1 / d for each of the d that do not, so that both kinds of pairs count alike; a document is no pair with itself.
-    a and b are the sums of the absolute eigenvalues of the two matrices, so that eta means the same for all data.
-    Unlabelled documents take part in Z.
+    With L the labelled sample and Z all documents, both centred and reduced to their principal directions, the
+    hyperplanes are the leading eigenvectors of L'SL / a + eta Z'Z / b. S is 1 / s for each of the s similar pairs and
+    -1 / d for each of the d dissimilar ones, so that both kinds have equal total weight; a document forms no pair with
+    itself. a and b are the sums of the absolute eigenvalues of the two matrices, so that eta means the same for all
+    data. Unlabelled documents contribute to Z.
 
-    Compares all pairs of the labelled sample, so it looks at ``n_labelled`` labels however many there are.
+    All pairs of the labelled sample are compared, so at most ``n_labelled`` labels are used.
 
     Parameters
     ----------
     n_bits : int, default=64
         Length of the code.
     n_labelled : int, default=2000
-        Labelled documents whose labels are looked at, a random choice.
+        Largest number of labelled documents to use, a random sample.
     eta : float, default=0.1
         Weight of the variance.
     n_directions : int, default=256
-        Principal directions to reduce to first; never fewer than bits.
+        Principal directions to reduce to first; at least the number of bits.
     random_state : int, RandomState instance or None, default=None
-        Chooses the labelled documents and starts the SVD.
+        Seed of the labelled sample and of the SVD.
 
     References
     ----------
@@ -70,12 +70,15 @@ class SemiSupervisedHashing(LinearHasher):
         _, vectors = np.linalg.eigh(adjusted)
         rank = len(vectors)
         planes = np.zeros((rank, self.n_bits))
-        planes[:, : min(rank, self.n_bits)] = vectors[:, ::-1][:, : self.n_bits]  # fewer features than bits: zeros
-        self.weights_ = np.ascontiguousarray(directions @ planes, dtype=np.float32)
-        self.offsets_ = (mean @ planes).astype(np.float32)
-        self.offsets_[rank:] = 1  # a bit without a direction is always 0
+        planes[:, : min(rank, self.n_bits)] = vectors[:, ::-1][
+            :, : self.n_bits
+        ]  # zeros if features are fewer than bits
+        offsets = (mean @ planes).astype(np.float32)
+        offsets[rank:] = 1  # a bit without a direction is always 0
+        self.weights_, self.offsets_ = np.ascontiguousarray(directions @ planes, dtype=np.float32), offsets
 
 
 def _scaled(matrix: Any) -> Any:
+    """Divide a symmetric matrix by the sum of its absolute eigenvalues."""
     size = float(np.abs(np.linalg.eigvalsh(matrix)).sum())
     return matrix / size if size else matrix

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,47 +12,45 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.utils.validation import check_is_fitted
 
-from fewbits.hashers._neural import NeuralHasher, as_range, need_torch
-from fewbits.hashers.base import Layers, sample_rows
+from fewbits.hashers._linalg import sample_rows
+from fewbits.hashers._neural import NeuralHasher
+from fewbits.hashers._parameters import as_range
+from fewbits.hashers.base import Layers
 from fewbits.validation import check_whole_number
-
-if TYPE_CHECKING:
-    from fewbits.nn.models import Networks
 
 
 class StackedRBM(NeuralHasher):
-    """Restricted Boltzmann machines trained one on another, then unfolded and fine-tuned as an auto-encoder (S-RBM).
+    """Restricted Boltzmann machines (RBMs) trained one on another, unfolded and fine-tuned as an auto-encoder (S-RBM).
 
-    The lowest machine's visible units are the words of a document, drawn from one softmax; tf-idf rows are no counts,
-    so a row scaled by ``document_scale`` stands for them. Fine-tuning puts growing noise on the code's logits: without
-    it the code would stay grey, and cutting it at 1/2 would lose what it says.
+    The visible units of the first RBM are the words of a document, drawn from one softmax; tf-idf rows are not counts,
+    so rows scaled by ``document_scale`` stand in for them. Fine-tuning adds growing noise to the code's logits: without
+    it the code's units would stay near 1/2, and rounding them would lose the information.
 
     Parameters
     ----------
     n_bits : int, default=64
         Length of the code.
     hidden : sequence of int, default=(500, 500)
-        Widths of the machines below the code.
+        Widths of the RBMs below the code.
     document_scale : float, default=10.0
-        What rows are multiplied by to stand for counts.
+        Factor by which rows are multiplied to stand in for counts.
     pretraining_epochs : int, default=5
-        Passes over the documents for each machine.
+        Passes over the documents for each RBM.
     pretraining_rate : float, default=0.01
-        Step size of contrastive divergence.
+        Learning rate of contrastive divergence.
     code_noise : float or (float, float), default=(0.0, 4.0)
-        Spread of the noise on the code's logits, at the start of fine-tuning and at its end.
+        Standard deviation of the noise on the code's logits, at the start of fine-tuning and at its end.
     epochs : int or None, default=None
-        Passes of fine-tuning; None for 25, or so many more that a small corpus makes 300 steps.
+        Passes of fine-tuning. None for 25, or more if a small corpus would make fewer than 300 steps.
     max_rows : int, default=50000
-        Machines and auto-encoder learn from so many documents at most, a random choice of them: a machine's step is
-        dense in the words.
+        Largest number of documents to train on, a random sample: an RBM's step is dense in the words.
     learning_rate, batch_size, schedule, clip, checkpoint, callbacks, device, verbose, random_state :
         As for :class:`BernoulliVAE`.
 
     Attributes
     ----------
-    pretraining_errors_ : array of shape (machines, pretraining_epochs)
-        Squared reconstruction error of each machine by epoch.
+    pretraining_errors_ : array of shape (RBMs, pretraining_epochs)
+        Squared reconstruction error of each RBM by epoch.
 
     References
     ----------
@@ -105,44 +104,43 @@ class StackedRBM(NeuralHasher):
         self.verbose = verbose
 
     def _fit(self, X: Any, y: Any) -> None:
-        from fewbits.nn.data import Batches, ReconstructionTarget
-        from fewbits.nn.rbm import ReconstructionThroughNoise
-
-        need_torch()
         check_whole_number("pretraining_epochs", self.pretraining_epochs, 1)
+        rows = self._check_rows(X)
+        import torch
+
+        from fewbits.nn.data import Batches, ReconstructionTarget
+        from fewbits.nn.losses import NoisyReconstruction
+        from fewbits.nn.models import UnfoldedStack
+        from fewbits.nn.rbm import train_stack
+
         seed = self._seed()
-        rows = sample_rows(self._check_rows(X), self.max_rows, np.random.RandomState(seed))
-        rows = sparse.csr_array(rows * np.float32(self.document_scale), dtype=np.float32)
-        options: dict[str, Any] = {"batch_size": self.batch_size, "seed": seed, "device": self.device}
-        objective = ReconstructionThroughNoise(as_range(self.code_noise))
-        self._train(
-            rows, Batches(rows, ReconstructionTarget(rows), **options), objective, self.n_bits, seed, name="final"
-        )
-
-    def _networks(self, n_bits: int, X: Any, labels: Any, generator: Any) -> Networks:
-        from fewbits.nn.rbm import UnfoldedStack, train_stack
-
-        machines, errors = train_stack(
-            X,
-            [*self.hidden, n_bits],
+        scale = np.float32(self.document_scale)
+        rows = sparse.csr_array(sample_rows(rows, self.max_rows, np.random.RandomState(seed)) * scale, dtype=np.float32)
+        rbms, errors = train_stack(
+            rows,
+            [*self.hidden, self.n_bits],
             epochs=self.pretraining_epochs,
             batch_size=self.batch_size,
             learning_rate=self.pretraining_rate,
-            seed=generator.initial_seed(),
+            seed=seed,
+        )
+        trained = self._train(
+            UnfoldedStack(rbms, torch.Generator().manual_seed(seed)),
+            NoisyReconstruction(as_range(self.code_noise)),
+            Batches(rows, ReconstructionTarget(rows), **self._batch_options(seed)),
+            n_bits=self.n_bits,
+            name="final",
         )
         self.pretraining_errors_ = np.array(errors)
-        return UnfoldedStack(machines, generator)
+        (weights, bias), *later = trained.encoder_layers
+        unscaled = weights * scale, bias  # rows to encode are not scaled
+        self._finalize(replace(trained, encoder_layers=[unscaled, *later]), rows / scale)
 
-    def _depth_and_speed(self, n_features: int, n_bits: int) -> tuple[tuple[int, ...], float]:
-        return tuple(self.hidden), self.learning_rate
-
-    def _look_at_bits(self, X: Any) -> None:
-        weights, bias = self.encoder_layers_[0]
-        self.encoder_layers_[0] = weights * np.float32(self.document_scale), bias  # rows come unscaled from now on
-        super()._look_at_bits(X / np.float32(self.document_scale))
+    def _learning_rate(self, n_features: int, n_bits: int) -> float:
+        return self.learning_rate
 
     def layers(self) -> Layers | None:
-        """The machines, one on another."""
+        """Return the encoder's layers, with sigmoids between them."""
         check_is_fitted(self)
         return Layers(self.encoder_layers_, activation="sigmoid")
 

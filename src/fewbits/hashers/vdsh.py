@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,24 +12,21 @@ from scipy import sparse
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from fewbits.codes import Bits
 from fewbits.data.labels import known_labels
-from fewbits.errors import ParameterError
-from fewbits.hashers._neural import NeuralHasher, as_range, mean_row, need_torch, train_validation_split
+from fewbits.hashers._neural import NeuralHasher
+from fewbits.hashers._parameters import as_range, check_choice
+from fewbits.hashers._training import encode_rows, mean_row, train_validation_split
 from fewbits.hashers.base import Layers
-
-if TYPE_CHECKING:
-    from fewbits.nn.models import Networks
 
 SUPERVISION = ("none", "shared", "private")
 
 
 class VDSH(NeuralHasher):
-    """A Gaussian variational auto-encoder whose means, cut at their training medians, are the code (VDSH, -S, -SP).
+    """Threshold the latent means of a Gaussian variational auto-encoder at their training medians (VDSH, -S, -SP).
 
-    The decoder explains which words are there, not their tf-idf weights: so it is in the method's released code, where
-    the weights stand inside the logarithm. The log variances go through a sigmoid. Unlike there, the divergence's
-    weight rises over the whole training, and labels are a softmax with the target spread evenly over a document's
+    The decoder predicts which words are present, not their tf-idf weights, as in the method's released code, where the
+    weights are inside the logarithm. Log variances pass through a sigmoid. Unlike there, the weight of the divergence
+    rises over the whole training, and labels are predicted by a softmax whose target is spread evenly over a document's
     labels, as for the other methods here.
 
     Parameters
@@ -36,8 +34,9 @@ class VDSH(NeuralHasher):
     n_bits : int, default=64
         Length of the code.
     supervision : {"none", "shared", "private"}, default="none"
-        Whether labels are told from the code (VDSH-S), and whether beside it a private variable helps to explain the
-        words, so that the code need not (VDSH-SP). Documents without a label take part with their words alone.
+        "shared" predicts labels from the code (VDSH-S); "private" adds a second latent variable that helps to
+        reconstruct the words, so that the code need not (VDSH-SP). Documents without a label contribute their words
+        only.
     hidden : sequence of int, default=(500, 500)
         Widths of the encoder's hidden layers.
     dropout, initial_scale :
@@ -47,11 +46,16 @@ class VDSH(NeuralHasher):
     label_weight : float or (float, float), default=(0.0, 150.0)
         Weight of the labels, at the start of training and at its end.
     epochs : int or None, default=None
-        Passes over the documents; None for 25, or so many more that a small corpus makes 300 steps.
+        Passes over the documents. None for 25, or more if a small corpus would make fewer than 300 steps.
     learning_rate, batch_size, schedule, clip, validation_fraction, patience, checkpoint, callbacks, device :
         As for :class:`BernoulliVAE`.
     verbose, random_state :
         As for :class:`BernoulliVAE`.
+
+    Attributes
+    ----------
+    offsets_ : array of shape (n_bits,)
+        Thresholds of the latent means: the next number above each median, since only means above it are 1.
 
     References
     ----------
@@ -62,7 +66,7 @@ class VDSH(NeuralHasher):
     default_epochs = 25
     hidden: Sequence[int]
     learning_rate: float
-    offsets_: NDArray[np.float32]  # (bits,): medians
+    offsets_: NDArray[np.float32]  # (bits,)
 
     def __init__(
         self,
@@ -107,76 +111,79 @@ class VDSH(NeuralHasher):
         self.verbose = verbose
 
     def _fit(self, X: Any, y: Any) -> None:
-        from fewbits.nn.data import Batches, ReconstructionTarget
-        from fewbits.nn.gaussian import GaussianObjective
-
-        need_torch()
-        if self.supervision not in SUPERVISION:
-            raise ParameterError("supervision is unknown", allowed=", ".join(SUPERVISION), got=repr(self.supervision))
+        check_choice("supervision", self.supervision, SUPERVISION)
         rows = self._check_rows(X)
         labels = None if self.supervision == "none" else known_labels(y, rows.shape[0])
-        seed = self._seed()
-        learnt_from, held_out = train_validation_split(rows.shape[0], self.validation_fraction, seed)
+        from fewbits.nn.data import Batches, ReconstructionTarget
+        from fewbits.nn.losses import GaussianObjective
 
-        def batches(chosen: NDArray[np.int64]) -> Batches:
+        seed = self._seed()
+        train_rows, validation_rows = train_validation_split(rows.shape[0], self.validation_fraction, seed)
+
+        def batches_of(chosen: NDArray[np.int64]) -> Batches:
             part = rows[chosen]
             present = sparse.csr_array((np.ones_like(part.data), part.indices, part.indptr), shape=part.shape)
             part_labels = None if labels is None else labels[chosen]
-            options: dict[str, Any] = {"batch_size": self.batch_size, "seed": seed, "device": self.device}
-            return Batches(part, ReconstructionTarget(present), labels=part_labels, **options)
+            return Batches(part, ReconstructionTarget(present), labels=part_labels, **self._batch_options(seed))
 
-        learnt = batches(learnt_from)
-        self._train(
-            learnt.X,
-            learnt,
+        batches = batches_of(train_rows)
+        trained = self._train(
+            self._gaussian_networks(batches.X, batches.labels, seed),
             GaussianObjective(as_range(self.kl_weight), as_range(self.label_weight)),
-            self.n_bits,
-            seed,
-            held_out=batches(held_out) if len(held_out) else None,
-            labels=learnt.labels,
+            batches,
+            n_bits=self.n_bits,
             name="final",
+            validation=batches_of(validation_rows) if len(validation_rows) else None,
         )
+        *earlier, (weights, bias) = trained.encoder_layers
+        means = np.ascontiguousarray(weights[:, : self.n_bits]), bias[: self.n_bits].copy()  # without log variances
+        trained = replace(trained, encoder_layers=[*earlier, means])
+        latent = encode_rows(trained.encoder_layers, batches.X, self._activation)
+        self.offsets_ = _above(np.median(latent, axis=0))
+        self._finalize(trained, batches.X)
 
-    def _networks(self, n_bits: int, X: Any, labels: Any, generator: Any) -> Networks:
-        from fewbits.nn.gaussian import GaussianNetworks
+    def _gaussian_networks(self, X: Any, labels: Any, seed: int) -> Any:
+        import torch
+
+        from fewbits.nn.models import GaussianNetworks
 
         return GaussianNetworks(
-            n_bits,
+            self.n_bits,
             mean_row(X > 0),
             None if labels is None else mean_row(labels),
             hidden=tuple(self.hidden),
             dropout=self.dropout,
             initial_scale=self.initial_scale,
             is_private=self.supervision == "private",
-            generator=generator,
+            generator=torch.Generator().manual_seed(seed),
         )
 
-    def _depth_and_speed(self, n_features: int, n_bits: int) -> tuple[tuple[int, ...], float]:
-        return tuple(self.hidden), self.learning_rate
-
-    def _look_at_bits(self, X: Any) -> None:
-        """Keep the means of the shared variable alone, and their medians."""
-        weights, bias = self.encoder_layers_[-1]
-        self.encoder_layers_[-1] = np.ascontiguousarray(weights[:, : self.n_bits]), bias[: self.n_bits].copy()
-        self.offsets_ = np.median(self._logits(X), axis=0).astype(np.float32)
-        super()._look_at_bits(X)
+    def _learning_rate(self, n_features: int, n_bits: int) -> float:
+        return self.learning_rate
 
     def layers(self) -> Layers | None:
-        """The encoder's layers, less the medians."""
+        """Return the encoder's layers, with the thresholds subtracted from the last bias."""
         check_is_fitted(self)
         *earlier, (weights, bias) = self.encoder_layers_
-        return Layers([*earlier, (weights, bias - self.offsets_)], zero_is_one=False)
-
-    def _encode(self, X: Any) -> Bits:
-        return (self._logits(X) > self.offsets_).astype(np.uint8)
+        return Layers([*earlier, (weights, bias - self.offsets_)])
 
     def _margins(self, X: Any) -> NDArray[np.float32]:
         return self._logits(X) - self.offsets_
 
     def _bit_confidence(self, margins: NDArray[np.float32]) -> NDArray[np.float32]:
-        return np.abs(margins)  # a mean of a Gaussian, no logit
+        return np.abs(margins)  # distances of Gaussian means, not logits
+
+    def _upgrade(self, arrays: dict[str, NDArray[Any]], version: int) -> dict[str, NDArray[Any]]:
+        if version < 2:  # offsets were the medians, and bits were 1 above them only
+            arrays = {**arrays, "offsets": _above(arrays["offsets"])}
+        return arrays
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = self.supervision != "none"
         return tags
+
+
+def _above(medians: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the next 32-bit number above each median: ``x >= _above(m)`` is ``x > m``."""
+    return np.nextafter(medians.astype(np.float32), np.float32(np.inf))

@@ -1,1 +1,1 @@
-"""What the neural hashers share: networks, gradient estimators, losses, the training loop; not needed for encoding."""
+"""Networks, losses, gradient estimators and training, on torch; imported only when a neural method is fitted."""

@@ -1,4 +1,4 @@
-"""The state of a training after an epoch, on disk: enough to go on as if nothing had happened."""
+"""Checkpoints: the state of a training after an epoch, from which it resumes with the same result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORMAT_VERSION = 2
 
 
 def seed_of_checkpoint(folder: str | Path, drawn: int) -> int:
-    """The seed that the first training with this folder has drawn; ``drawn`` where this is the first."""
+    """Return the seed of the first training with this folder, and record ``drawn`` if this is the first."""
     path = Path(folder) / "seed.json"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -26,14 +26,14 @@ def seed_of_checkpoint(folder: str | Path, drawn: int) -> int:
 
 
 class Checkpoint:
-    """A folder that holds networks, optimiser, epoch and history of one training."""
+    """A folder with the networks, optimizer, epoch and history of one training."""
 
     def __init__(self, folder: str | Path, training: str) -> None:
         self.folder = Path(folder)
-        self.training = training  # fingerprint of data and parameters: only the same training may go on from here
+        self.training = training  # fingerprint of data and parameters: only the same training may resume
 
     def save(self, model: nn.Module, optimizer: Optimizer, best: dict[str, Tensor], state: dict[str, Any]) -> None:
-        """Replace the last state."""
+        """Replace the saved state."""
 
         def write(folder: Path) -> None:
             arrays = {f"model.{name}": value for name, value in model.state_dict().items()}
@@ -47,7 +47,7 @@ class Checkpoint:
         save_folder(self.folder, FORMAT, FORMAT_VERSION, write)
 
     def resume(self, model: nn.Module, optimizer: Optimizer) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
-        """Restore the last state and return it with the best networks, or None where there is none."""
+        """Restore the saved state and return it with the best networks; None if nothing is saved."""
         try:
             state, arrays = load_folder(self.folder, FORMAT, FORMAT_VERSION, self._read)
         except MissingFileError:
@@ -57,9 +57,9 @@ class Checkpoint:
                 f"{self.folder} holds a checkpoint of another training",
                 hint="Its data or parameters differ, or its random_state. Choose another folder, or delete this one.",
             )
-        model.load_state_dict(_below(arrays, "model."))
-        optimizer.restore(_below(arrays, "optimizer."))
-        return state, _below(arrays, "best.")
+        model.load_state_dict(_with_prefix(arrays, "model."))
+        optimizer.restore(_with_prefix(arrays, "optimizer."))
+        return state, _with_prefix(arrays, "best.")
 
     @staticmethod
     def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -67,5 +67,5 @@ class Checkpoint:
         return read_json(folder / "state.json"), {name: torch.from_numpy(value) for name, value in arrays.items()}
 
 
-def _below(arrays: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+def _with_prefix(arrays: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}

@@ -1,54 +1,65 @@
-"""The batches of an epoch: rows, what the decoder explains of them, labels, and who belongs with whom."""
+"""Batches of an epoch: rows, reconstruction targets, labels, and the signs of pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy import sparse
+from torch import Tensor
 
 from fewbits.nn.layers import SparseBatch
-from fewbits.nn.losses import Batch
 
-NEIGHBOURS_DRAWN = 5
+NEIGHBORS_SAMPLED = 5
 Rows = NDArray[np.int64]
 
 
-class ReconstructionTarget:
-    """What the decoder explains: a document's own words, or them mixed with the mean of its neighbours'.
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """The documents of one step."""
 
-    Of a document's neighbours a few are drawn for each step: the mean is the same, and a step takes a fraction of the
-    time that all of them would.
+    rows: SparseBatch  # input of the encoder
+    words: SparseBatch  # target of the decoder
+    labels: SparseBatch | None = None  # shares that sum to 1 per labelled document; empty rows for the others
+    signs: Tensor | None = None  # of pairs: (documents, documents), or (pairs,), see PairLoss
+
+
+class ReconstructionTarget:
+    """The decoder's target: a document's own words, optionally mixed with the mean of its neighbors' words.
+
+    A few neighbors are sampled per document and step: the expectation is the same, and a step takes a fraction of the
+    time that all neighbors would.
     """
 
-    def __init__(self, X: Any, neighbours: NDArray[np.int64] | None = None, weight: float = 0.0) -> None:
+    def __init__(self, X: Any, neighbors: NDArray[np.int64] | None = None, weight: float = 0.0) -> None:
         self.X = X
-        self.neighbours = neighbours  # (documents, neighbours)
-        self.weight = weight if neighbours is not None else 0.0
+        self.neighbors = neighbors  # (documents, neighbors)
+        self.weight = weight if neighbors is not None else 0.0
 
-    def are_own_of(self, X: Any) -> bool:
-        """Whether these documents' own words, as they are, are all there is to explain."""
+    def is_identity(self, X: Any) -> bool:
+        """Return whether the target rows are those of X themselves."""
         return not self.weight and self.X is X
 
     def __call__(self, rows: Rows, generator: np.random.Generator) -> Any:
-        """Target rows (CSR), made for one batch at a time: all of them together would be many times the corpus."""
+        """Compute target rows (CSR) for one batch; those of all documents would be many times the corpus."""
         own = self.X[rows]
-        if self.neighbours is None or not self.weight:
+        if self.neighbors is None or not self.weight:
             return own
-        known = self.neighbours[rows]
-        places = generator.integers(0, known.shape[1], (len(rows), NEIGHBOURS_DRAWN))
-        drawn = np.take_along_axis(known, places, axis=1)
-        shares = np.full(drawn.size, self.weight / NEIGHBOURS_DRAWN, dtype=np.float32)
-        starts = np.arange(0, drawn.size + 1, NEIGHBOURS_DRAWN)
-        mixing = sparse.csr_array((shares, drawn.ravel(), starts), shape=(len(rows), self.X.shape[0]))
+        neighbors = self.neighbors[rows]
+        columns = generator.integers(0, neighbors.shape[1], (len(rows), NEIGHBORS_SAMPLED))
+        sampled = np.take_along_axis(neighbors, columns, axis=1)
+        shares = np.full(sampled.size, self.weight / NEIGHBORS_SAMPLED, dtype=np.float32)
+        starts = np.arange(0, sampled.size + 1, NEIGHBORS_SAMPLED)
+        mixing = sparse.csr_array((shares, sampled.ravel(), starts), shape=(len(rows), self.X.shape[0]))
         return sparse.csr_array((1 - self.weight) * own + mixing @ self.X)
 
 
 class Batches:
-    """Random batches of an epoch, which follow from the seed and the epoch's number alone."""
+    """Random batches of an epoch; they depend only on the seed and the epoch's number."""
 
     def __init__(
         self,
@@ -72,43 +83,44 @@ class Batches:
 
     @property
     def steps(self) -> int:
-        """Batches in an epoch."""
+        """Return the number of batches per epoch."""
         return -(-self.X.shape[0] // self.batch_size)
 
     def __call__(self, epoch: int) -> Iterator[Batch]:
-        """The batches of an epoch: every document once."""
+        """Iterate over the batches of an epoch, which hold every document once."""
         generator = self._generator(epoch)
         order = generator.permutation(self.X.shape[0])
         return (self.batch(rows, generator) for rows in np.array_split(order, self.steps))
 
     def batch(self, rows: Rows, generator: np.random.Generator) -> Batch:
-        """A batch of these documents."""
-        bags = self._bags(self.X[rows])
+        """Make a batch of the given documents."""
+        encoded = self._sparse_batch(self.X[rows])
+        is_identity = self.words.is_identity(self.X)
         return Batch(
-            rows=bags,
-            words=bags if self.words.are_own_of(self.X) else self._bags(self.words(rows, generator)),
-            labels=None if self.labels is None else self._bags(self.label_shares[rows]),
+            rows=encoded,
+            words=encoded if is_identity else self._sparse_batch(self.words(rows, generator)),
+            labels=None if self.labels is None else self._sparse_batch(self.label_shares[rows]),
             signs=self._signs(rows),
         )
 
-    def _signs(self, rows: Rows) -> torch.Tensor | None:
+    def _signs(self, rows: Rows) -> Tensor | None:
         return None
 
-    def _bags(self, rows: Any) -> SparseBatch:
+    def _sparse_batch(self, rows: Any) -> SparseBatch:
         return SparseBatch.from_rows(rows, self.device)
 
     def _generator(self, epoch: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, epoch])
 
-    def _tensor(self, signs: NDArray[Any]) -> torch.Tensor:
+    def _tensor(self, signs: NDArray[Any]) -> Tensor:
         return torch.from_numpy(signs.astype(np.int8)).to(self.device)
 
 
 class AllPairsBatches(Batches):
-    """Every pair of a batch, told apart by labels; where few have any, some that do join every batch."""
+    """All pairs of each batch, with signs by label. Oversamples labelled documents if fewer than half are labelled."""
 
     def __call__(self, epoch: int) -> Iterator[Batch]:
-        """The batches of an epoch: every document once, and beside them labelled ones if those are the fewer."""
+        """Iterate over the batches of an epoch: every document once, plus labelled ones if fewer than half are."""
         labelled = np.flatnonzero(np.diff(self.labels.indptr))
         if not len(labelled) or len(labelled) * 2 >= self.X.shape[0]:
             yield from super().__call__(epoch)
@@ -119,7 +131,7 @@ class AllPairsBatches(Batches):
             chosen = generator.choice(labelled, self.batch_size)
             yield self.batch(np.concatenate([chosen, rows]), generator)
 
-    def _signs(self, rows: Rows) -> torch.Tensor:
+    def _signs(self, rows: Rows) -> Tensor:
         signs = _label_signs(self.labels[rows], self.labels[rows])
         np.fill_diagonal(signs, 0)
         return self._tensor(signs)
@@ -130,53 +142,53 @@ class RandomPairsBatches(Batches):
 
     @property
     def steps(self) -> int:
-        """Batches in an epoch; one holds two mini-batches."""
+        """Return the number of batches per epoch; each holds two mini-batches."""
         return max(1, self.X.shape[0] // (2 * self.batch_size))
 
-    def _signs(self, rows: Rows) -> torch.Tensor:
+    def _signs(self, rows: Rows) -> Tensor:
         first, second = rows[: len(rows) // 2], rows[len(rows) // 2 : len(rows) // 2 * 2]
         return self._tensor(_label_signs(self.labels[first], self.labels[second], paired=True))
 
 
 class LabelledPairSampler(Batches):
-    """Pairs that the user has marked, as many of either kind, beside as many documents of which nothing is known.
+    """User-labelled pairs, as many similar as dissimilar ones, added to batches of all documents.
 
-    Clicks and found duplicates are pairs that belong together, and nothing else: taught by these alone, all documents
-    would become one. Pairs drawn at random, most of which do not belong together, then stand for those that do not.
+    Clicks and duplicates give similar pairs only, from which alone all documents would get one code. If a kind is
+    missing, dissimilar pairs are drawn at random, most of which are, and similar ones pair a document with itself.
     """
 
     def __init__(
         self, X: Any, words: ReconstructionTarget, pairs: Rows, same: NDArray[np.bool_], **options: Any
     ) -> None:
         super().__init__(X, words, **options)
-        self.together = pairs[same]  # (pairs, 2)
-        self.apart = pairs[~same]
+        self.similar = pairs[same]  # (pairs, 2)
+        self.dissimilar = pairs[~same]
 
     def __call__(self, epoch: int) -> Iterator[Batch]:
-        """The batches of an epoch: every document once by itself, and with each batch some of the pairs."""
+        """Iterate over the batches of an epoch: every document once, with a sample of the pairs in each batch."""
         generator = self._generator(epoch)
         order = generator.permutation(self.X.shape[0])
         count = max(1, self.batch_size // 4)  # of each kind
         signs = self._tensor(np.repeat([1, -1], count))
         for rows in np.array_split(order, self.steps):
-            left, right = np.concatenate([self._draw(kind, count, generator) for kind in (True, False)]).T
+            left, right = np.concatenate([self._sample(same, count, generator) for same in (True, False)]).T
             batch = self.batch(np.concatenate([left, right, rows]), generator)
             yield Batch(batch.rows, batch.words, batch.labels, signs)
 
-    def _draw(self, same: bool, count: int, generator: np.random.Generator) -> Rows:
-        marked = self.together if same else self.apart
-        if len(marked):
-            return marked[generator.integers(0, len(marked), count)]
+    def _sample(self, same: bool, count: int, generator: np.random.Generator) -> Rows:
+        pairs = self.similar if same else self.dissimilar
+        if len(pairs):
+            return pairs[generator.integers(0, len(pairs), count)]
         drawn = generator.integers(0, self.X.shape[0], (count, 2))
-        return drawn[:, [0, 0]] if same else drawn  # a document belongs with itself
+        return drawn[:, [0, 0]] if same else drawn
 
 
 def _label_signs(left: Any, right: Any, *, paired: bool = False) -> NDArray[np.int8]:
-    """1 where two documents share a label, -1 where they do not, 0 where one of them has none."""
+    """Return 1 for pairs that share a label, -1 for others, 0 if either document has no label."""
     if paired:
         shared = np.asarray(left.multiply(right).sum(axis=1)).ravel() > 0
-        known = (np.diff(left.indptr) > 0) & (np.diff(right.indptr) > 0)
+        labelled = (np.diff(left.indptr) > 0) & (np.diff(right.indptr) > 0)
     else:
         shared = (left.astype(np.int32) @ right.T.astype(np.int32)).toarray() > 0
-        known = np.outer(np.diff(left.indptr) > 0, np.diff(right.indptr) > 0)
-    return np.where(known, np.where(shared, 1, -1), 0).astype(np.int8)
+        labelled = np.outer(np.diff(left.indptr) > 0, np.diff(right.indptr) > 0)
+    return np.where(labelled, np.where(shared, 1, -1), 0).astype(np.int8)

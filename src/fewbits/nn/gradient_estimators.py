@@ -1,4 +1,4 @@
-"""What every gradient estimator does, and how its gradient is attached to the logits."""
+"""Gradient estimators for Bernoulli codes, side by side: ARM, DisARM, leave-one-out, flip and the biased ones."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class GradientEstimator(ABC):
 
     @abstractmethod
     def __call__(self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None) -> Tensor:
-        """Losses (documents,) whose backward pass puts the estimate into the gradient of the logits.
+        """Return losses (documents,) whose backward pass gives the logits the estimated gradient.
 
-        What the loss itself depends on (decoder, classifier) gets its gradient at the codes that were drawn.
+        The parameters of the loss itself (decoder, classifier) get their gradient at the sampled codes.
         """
 
     def begin_epoch(self, epoch: int) -> None:  # noqa: B027  # most estimators have no schedule
-        """Follow the estimator's own schedule."""
+        """Update the estimator's own schedule."""
 
 
 def attach(values: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:
-    """Give losses the gradient (documents, bits) with respect to the logits, leaving their values as they are."""
+    """Return the same losses with the given gradient (documents, bits) with respect to the logits."""
     apply: Callable[[Tensor, Tensor, Tensor], Tensor] = _Attached.apply
     return apply(values, logits, gradient)
 
@@ -50,49 +50,48 @@ class _Attached(torch.autograd.Function):
 
 
 def antithetic_codes(logits: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
-    """ARM's two codes of one u: 1[u > sigmoid(-psi)] and 1[u < sigmoid(psi)], each drawn from the same Bernoulli."""
+    """Return ARM's two codes of one u: 1[u > sigmoid(-psi)] and 1[u < sigmoid(psi)], both from the same Bernoulli."""
     return (u > torch.sigmoid(-logits)).to(logits.dtype), (u < torch.sigmoid(logits)).to(logits.dtype)
 
 
 @runtime_checkable
 class PairedLoss(Protocol):
-    """A loss that takes two codes of each document at once, which is faster than one after the other."""
+    """A loss that evaluates two codes per document at once, which is faster than one after the other."""
 
     def of_both(self, codes: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
-        """Losses of both; only those of the first have a gradient."""
+        """Compute the losses of both; only the first have a gradient."""
 
 
 def losses_of_both(loss: CodeLoss, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """Losses of two codes: what the loss depends on learns from the first alone, at half the cost."""
+    """Compute the losses of two codes per document, the second without a gradient, which halves the cost."""
     if isinstance(loss, PairedLoss):
         return loss.of_both(first, second)
     with torch.no_grad():
-        behind = loss(second)
-    return loss(first), behind
+        second_losses = loss(second)
+    return loss(first), second_losses
 
 
 def uniform_like(logits: Tensor, generator: torch.Generator | None) -> Tensor:
-    """One u a document and bit, between 0 and 1."""
+    """Draw u from Uniform(0, 1), one per document and bit."""
     return torch.rand(logits.shape, generator=generator, device=logits.device, dtype=logits.dtype)
 
 
 class ARM(GradientEstimator):
-    """(f(1[u > sigmoid(-psi)]) - f(1[u < sigmoid(psi)])) (u - 1/2), two correlated codes from one u."""
+    """(f(1[u > sigmoid(-psi)]) - f(1[u < sigmoid(psi)])) (u - 1/2), two correlated codes from one u (eq:arm)."""
 
     name = "arm"
     is_unbiased = True
 
     def __call__(self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None) -> Tensor:
-        """Losses with the gradient of eq:arm."""
+        """Return losses with the ARM gradient."""
         u = uniform_like(logits, generator)
-        first, second = antithetic_codes(logits, u)
-        ahead, behind = losses_of_both(loss, first, second)
-        gradient = (ahead - behind).detach()[:, None] * (u - 0.5)
-        return attach(ahead, logits, gradient)
+        first, second = losses_of_both(loss, *antithetic_codes(logits, u))
+        gradient = (first - second).detach()[:, None] * (u - 0.5)  # (documents, bits)
+        return attach(first, logits, gradient)
 
 
 class DisARM(GradientEstimator):
-    """1/2 (f(z1) - f(z2)) (-1)^z2 1[z1 != z2] sigmoid(|psi|): the noise of u beyond the codes is averaged out.
+    """1/2 (f(z1) - f(z2)) (-1)^z2 1[z1 != z2] sigmoid(|psi|): ARM's mean over u given the two codes.
 
     Z. Dong, A. Mnih, G. Tucker. DisARM: an antithetic gradient estimator for binary latent variables. NeurIPS 2020.
     """
@@ -101,13 +100,12 @@ class DisARM(GradientEstimator):
     is_unbiased = True
 
     def __call__(self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None) -> Tensor:
-        """Losses with the DisARM gradient."""
-        u = uniform_like(logits, generator)
-        first, second = antithetic_codes(logits, u)
-        ahead, behind = losses_of_both(loss, first, second)
-        # first - second is (-1)^z2 where the codes differ, and 0 elsewhere
-        gradient = 0.5 * (ahead - behind).detach()[:, None] * (first - second) * torch.sigmoid(logits.abs())
-        return attach(ahead, logits, gradient)
+        """Return losses with the DisARM gradient."""
+        z1, z2 = antithetic_codes(logits, uniform_like(logits, generator))
+        first, second = losses_of_both(loss, z1, z2)
+        # z1 - z2 is (-1)^z2 where the codes differ, and 0 elsewhere
+        gradient = 0.5 * (first - second).detach()[:, None] * (z1 - z2) * torch.sigmoid(logits.abs())
+        return attach(first, logits, gradient)
 
 
 class LeaveOneOut(GradientEstimator):
@@ -120,27 +118,27 @@ class LeaveOneOut(GradientEstimator):
     is_unbiased = True
 
     def __call__(self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None) -> Tensor:
-        """Losses with the leave-one-out gradient."""
+        """Return losses with the leave-one-out gradient."""
         p = torch.sigmoid(logits)
-        first = (uniform_like(logits, generator) < p).to(logits.dtype)
-        second = (uniform_like(logits, generator) < p).to(logits.dtype)
-        one, other = losses_of_both(loss, first, second)
-        gradient = 0.5 * (one - other).detach()[:, None] * (first - second)
-        return attach(one, logits, gradient)
+        z1 = (uniform_like(logits, generator) < p).to(logits.dtype)
+        z2 = (uniform_like(logits, generator) < p).to(logits.dtype)
+        first, second = losses_of_both(loss, z1, z2)
+        gradient = 0.5 * (first - second).detach()[:, None] * (z1 - z2)
+        return attach(first, logits, gradient)
 
 
 @runtime_checkable
 class FlipLoss(Protocol):
-    """A loss that knows in closed form what flipping a bit would change."""
+    """A loss whose change for each flipped bit has a closed form."""
 
     def with_flips(self, codes: Tensor) -> tuple[Tensor, Tensor]:
-        """Losses (documents,) and their change for each flipped bit (documents, bits)."""
+        """Compute the losses (documents,) and their changes for each flipped bit (documents, bits)."""
 
 
 class Flip(GradientEstimator):
     """p (1 - p) (f(z_k = 1) - f(z_k = 0)) from one code.
 
-    Decoder and classifier give all flips in closed form; any other function is evaluated once for each bit.
+    Decoder and classifier give all flips in closed form; any other function is evaluated once per bit.
 
     M. Titsias, M. Lázaro-Gredilla. Local expectation gradients for black box variational inference. NeurIPS 2015.
     """
@@ -149,16 +147,16 @@ class Flip(GradientEstimator):
     is_unbiased = True
 
     def __call__(self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None) -> Tensor:
-        """Losses with the local expectation gradient."""
+        """Return losses with the local expectation gradient."""
         p = torch.sigmoid(logits)
         codes = (uniform_like(logits, generator) < p).detach().to(logits.dtype)
         values, differences = loss.with_flips(codes) if isinstance(loss, FlipLoss) else _flip_each(loss, codes)
-        gradient = p * (1 - p) * (1 - 2 * codes) * differences  # D_k turns "flipped - drawn" into "one - zero"
+        gradient = p * (1 - p) * (1 - 2 * codes) * differences  # 1 - 2 z turns "flipped - sampled" into "1 - 0"
         return attach(values, logits, gradient)
 
 
 def _flip_each(loss: CodeLoss, codes: Tensor) -> tuple[Tensor, Tensor]:
-    """Flip bit by bit, for a function of which nothing else is known."""
+    """Evaluate every flip of an arbitrary function, bit by bit."""
     values = loss(codes)
     differences = torch.empty_like(codes)
     with torch.no_grad():
@@ -170,13 +168,13 @@ def _flip_each(loss: CodeLoss, codes: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class StraightThrough(GradientEstimator):
-    """z' = stop(z - p) + p; biased, and the loss must be differentiable in the code."""
+    """z' = stop(z - p) + p. Biased; the loss must be differentiable in the code."""
 
     name = "straight-through"
     is_unbiased = False
 
     def __call__(self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None) -> Tensor:
-        """Losses with the straight-through gradient."""
+        """Return losses with the straight-through gradient."""
         p = torch.sigmoid(logits)
         codes = (uniform_like(logits, generator) < p).to(logits.dtype)
         return loss((codes - p).detach() + p)
@@ -185,7 +183,7 @@ class StraightThrough(GradientEstimator):
 class GumbelSoftmax(GradientEstimator):
     """z = step(g + psi) with logistic g; backwards h = sigmoid((g + psi) / tau). Biased.
 
-    The temperature tau starts at 1 and is multiplied by 0.96 each epoch down to 0.1 (section 4.2).
+    The temperature tau starts at 1 and is multiplied by 0.96 after each epoch, down to 0.1 (section 4.2).
     """
 
     name = "gumbel-softmax"
@@ -197,7 +195,7 @@ class GumbelSoftmax(GradientEstimator):
         self.lowest = lowest
 
     def __call__(self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None) -> Tensor:
-        """Losses with the Gumbel-Softmax gradient."""
+        """Return losses with the Gumbel-Softmax gradient."""
         u = uniform_like(logits, generator).clamp(1e-6, 1 - 1e-6)
         noisy = u.log() - torch.log1p(-u) + logits  # g + log pi_k
         relaxed = torch.sigmoid(noisy / self.temperature)  # h
@@ -205,12 +203,12 @@ class GumbelSoftmax(GradientEstimator):
         return loss((codes - relaxed).detach() + relaxed)
 
     def begin_epoch(self, epoch: int) -> None:
-        """Lower the temperature."""
+        """Set the temperature of an epoch."""
         self.temperature = max(self.lowest, self.start * self.decay**epoch)
 
 
 class ReinMax(GradientEstimator):
-    """f'(z) [2 p'(1 - p') - 1/2 p(1 - p)] with p' = (p + z) / 2; biased.
+    """f'(z) [2 p'(1 - p') - 1/2 p(1 - p)] with p' = (p + z) / 2. Biased.
 
     L. Liu, C. Dong, X. Liu, B. Yu, J. Gao. Bridging discrete and backpropagation: straight-through and beyond. NeurIPS
     2023.
@@ -220,12 +218,12 @@ class ReinMax(GradientEstimator):
     is_unbiased = False
 
     def __call__(self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None) -> Tensor:
-        """Losses with the ReinMax gradient."""
+        """Return losses with the ReinMax gradient."""
         p = torch.sigmoid(logits).detach()
         codes = (uniform_like(logits, generator) < p).to(logits.dtype)
         middle = (p + codes) / 2
         slope = 2 * middle * (1 - middle) - 0.5 * p * (1 - p)
-        return loss(codes + slope * (logits - logits.detach()))  # the code forward, its slope backward
+        return loss(codes + slope * (logits - logits.detach()))  # forward: the code; backward: the slope
 
 
 ESTIMATORS: dict[str, type[GradientEstimator]] = {

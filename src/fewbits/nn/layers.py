@@ -1,4 +1,4 @@
-"""Sparse rows as torch takes them: the words of all documents in one list, with the place where each begins."""
+"""Layers on sparse rows: the encoder, and the softmax readout that decoder and classifier share."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True, eq=False)
 class SparseBatch:
-    """A batch of sparse rows; nothing of size documents x words."""
+    """A batch of sparse rows in the format of ``embedding_bag``; no array has size documents x words."""
 
     words: Tensor  # (nonzeros,), int64
     values: Tensor  # (nonzeros,)
-    starts: Tensor  # (documents,), int64
+    starts: Tensor  # (documents,), int64: offset of each document's first word
     rows: Tensor  # (nonzeros,), int64: the document of each word
     totals: Tensor  # (documents,): sum of values, N in the reconstruction loss
 
@@ -42,20 +42,25 @@ class SparseBatch:
         return len(self.starts)
 
     def matmul(self, table: Tensor, values: Tensor | None = None) -> Tensor:
-        """Product with a dense table (words, columns): (documents, columns)."""
+        """Multiply by a dense table (words, columns): (documents, columns)."""
         weights = self.values if values is None else values
         return torch.nn.functional.embedding_bag(self.words, table, self.starts, mode="sum", per_sample_weights=weights)
 
 
-class FactoredGradient(NamedTuple):
-    """The first layer's gradient as what it is the product of: transposed rows, and the gradient of their outputs."""
+class FirstLayer(NamedTuple):
+    """The first layer's input values and outputs.
 
-    values: Tensor  # (nonzeros,): of the rows, some left out
-    of_outputs: Tensor  # (documents, width)
+    The gradient of its table is X' outputs.grad, with X the sparse rows whose nonzeros are ``values``. An optimizer
+    that updates single rows of the table computes it from these two; all rows x width would take longer to fill than
+    the product itself.
+    """
+
+    values: Tensor  # (nonzeros,): of the rows, after word dropout
+    outputs: Tensor  # (documents, width)
 
 
 class Encoder(nn.Module):
-    """Fully connected layers on sparse input; with no hidden layer the logits are linear in the words."""
+    """Fully connected layers on sparse input; without hidden layers the logits are linear in the words."""
 
     def __init__(
         self,
@@ -74,49 +79,34 @@ class Encoder(nn.Module):
         self.activation = activation
         self.dropout = dropout
         self.word_dropout = word_dropout
-        # Rows have length 1, so Glorot's scale would leave the first layer's values near 0.01 and training would crawl.
+        # Rows have length 1: at Glorot's scale the first layer's outputs would be near 0.01 and training very slow.
         first = torch.randn(n_features, widths[0], generator=generator) * initial_scale
         self.words = nn.Parameter(first)  # (features, width)
-        self.keeps_factored_gradient = False  # for an optimiser that moves the rows of a batch's words alone
-        self.factored_gradient: FactoredGradient | None = None
         self.bias = nn.Parameter(torch.zeros(widths[0]))
         self.layers = nn.ModuleList(_linear(before, after, generator) for before, after in pairwise(widths))
 
     def forward(self, rows: SparseBatch, generator: torch.Generator | None = None) -> Tensor:
-        """Logits psi (documents, bits)."""
+        """Compute the logits psi (documents, bits)."""
+        return self.later_layers(self.first_layer(rows, generator).outputs, generator)
+
+    def first_layer(self, rows: SparseBatch, generator: torch.Generator | None = None) -> FirstLayer:
+        """Compute the first layer's outputs, before the activation."""
         values = rows.values
         if self.training and self.word_dropout:
             values = _drop(values, self.word_dropout, generator)
-        x = self._first_layer(rows, values)
+        outputs = rows.matmul(self.words, values) + self.bias
+        if outputs.requires_grad and not self.words.requires_grad:  # an optimizer computes the table's gradient itself
+            outputs.retain_grad()
+        return FirstLayer(values, outputs)
+
+    def later_layers(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Compute the logits psi (documents, bits) from the first layer's outputs."""
         for number, layer in enumerate(self.layers, 1):
             x = self.activation(x)
             if self.training and self.dropout and number == len(self.layers):
                 x = _drop(x, self.dropout, generator)
             x = layer(x)
         return x
-
-    def _first_layer(self, rows: SparseBatch, values: Tensor) -> Tensor:
-        if self.keeps_factored_gradient and torch.is_grad_enabled():
-            apply: Callable[..., Tensor] = _FirstLayer.apply
-            return apply(self.words, self.bias, rows, values, self)
-        return rows.matmul(self.words, values) + self.bias
-
-
-class _FirstLayer(torch.autograd.Function):
-    """Sparse rows times the first layer's weights, whose gradient is kept apart: a table of words x width to hold it
-    would take longer to fill than the product itself."""
-
-    @staticmethod
-    def forward(ctx: Any, table: Tensor, bias: Tensor, rows: SparseBatch, values: Tensor, encoder: Encoder) -> Tensor:
-        ctx.values, ctx.encoder = values, encoder
-        return rows.matmul(table, values).add_(bias)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor, None, None, None]:
-        if ctx.encoder.factored_gradient is not None:
-            raise RuntimeError("an encoder that keeps its gradient apart sees one batch in a step")
-        ctx.encoder.factored_gradient = FactoredGradient(ctx.values, gradient)
-        return None, gradient.sum(dim=0), None, None, None
 
 
 def _linear(before: int, after: int, generator: torch.Generator | None) -> nn.Linear:
@@ -129,22 +119,24 @@ def _linear(before: int, after: int, generator: torch.Generator | None) -> nn.Li
 
 
 def _drop(values: Tensor, share: float, generator: torch.Generator | None) -> Tensor:
-    # 16 bits decide; drawn four at a time, as whole numbers of all 64 bits, they take a fifth of the time
+    # 16 random bits per value suffice; drawing them four at a time as 64-bit integers takes a fifth of the time
     draws = torch.empty(-(-values.numel() // 4), dtype=torch.int64, device=values.device)
     draws.random_(-(2**63), None, generator=generator)
-    kept = draws.view(torch.int16)[: values.numel()].view(values.shape) >= round(share * 2**16) - 2**15
-    return values * (kept * (1 / (1 - share)))
+    mask = draws.view(torch.int16)[: values.numel()].view(values.shape) >= round(share * 2**16) - 2**15
+    return values * (mask * (1 / (1 - share)))
 
 
 LOG2_E = math.log2(math.e)
 TINY = 1e-30  # a document without targets has a total of 0
-LARGEST_LOG = 30.0  # of a sum of exponentials, or the least below 0; products with an embedding's stay finite too
-LARGEST_EXPONENT = 30.0  # exp of an embedding stays finite in 32 bits, and so do sums of it
+LARGEST_LOG = 30.0  # of a sum of exponentials, in absolute value: products with exp(embedding) stay finite
+LARGEST_EXPONENT = 30.0  # embeddings are clipped to it: sums of exp(embedding) stay finite in 32 bits
 
 
 class SoftmaxReadout(nn.Module):
-    """Embeddings E of the outputs (words or labels) and their biases b, in one table: a bias is the embedding of a bit
-    that is always 1."""
+    """Embeddings E of the outputs (words or labels) and their biases b.
+
+    Both are in one table: a bias is the embedding of an extra bit that is always 1.
+    """
 
     def __init__(
         self, n_bits: int, bias: Tensor, *, initial_scale: float = 0.01, generator: torch.Generator | None = None
@@ -155,21 +147,21 @@ class SoftmaxReadout(nn.Module):
 
     @property
     def embeddings(self) -> Tensor:
-        """The paper's E transposed: (outputs, bits)."""
+        """Return E', the paper's E transposed: (outputs, bits)."""
         return self.table[:, :-1]
 
     @property
     def bias(self) -> Tensor:
-        """b: (outputs,)."""
+        """Return b: (outputs,)."""
         return self.table[:, -1]
 
     def loss(self, targets: SparseBatch, shift: Tensor | None = None) -> ReadoutLoss:
-        """The loss of a batch of target rows as a function of its codes; ``shift`` is noise added to them."""
+        """Return the loss of a batch of target rows as a function of their codes; ``shift`` is added to the codes."""
         return ReadoutLoss(self, targets, shift)
 
 
 class ReadoutLoss:
-    """f(z) for a batch: (documents, bits) to (documents,), with every single-bit flip in closed form."""
+    """f(z) = N logsumexp(s) - x.s with s = E'z + b (eq:dec) of a batch, with every single-bit flip in closed form."""
 
     def __init__(self, readout: SoftmaxReadout, targets: SparseBatch, shift: Tensor | None = None) -> None:
         self.readout = readout
@@ -177,16 +169,16 @@ class ReadoutLoss:
         self.shift = shift
 
     def __call__(self, codes: Tensor) -> Tensor:
-        """Losses of codes."""
+        """Compute the losses (documents,) of codes (documents, bits)."""
         return self._evaluate(codes).values
 
     def of_both(self, codes: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
-        """Losses of two codes of each document; only those of the first have a gradient."""
+        """Compute the losses of two codes per document; only the first have a gradient."""
         evaluated = self._evaluate(codes, others)
         return evaluated.values, evaluated.of_others
 
     def with_flips(self, codes: Tensor) -> tuple[Tensor, Tensor]:
-        """Losses (documents,), and by how much flipping each bit would change them (documents, bits).
+        """Compute the losses (documents,) and their changes for each flipped bit (documents, bits).
 
         f(flip k) - f(z) = N log(sum_w pi_w exp(D_k E_kw)) - D_k (Ex)_k with pi = softmax(s), D_k = 1 - 2 z_k.
         """
@@ -208,27 +200,27 @@ class ReadoutLoss:
 
     @cached_property
     def sums_of_embeddings(self) -> Tensor:
-        """Each document's targets times the table (documents, bits + 1): x.s is its product with the code."""
+        """Return each document's targets times the table (documents, bits + 1); x.s is its product with the code."""
         with torch.no_grad():
             return self.targets.matmul(self.readout.table)
 
 
 class Evaluation(NamedTuple):
-    """What is known of codes after an evaluation."""
+    """Losses of a batch of codes, with the exponentials that the flips reuse."""
 
     values: Tensor  # (documents,): f(z)
-    of_others: Tensor  # (documents,): f of the other codes, without a gradient; empty where there are none
-    exponentials: Tensor  # (outputs, documents): of the codes' scores
+    of_others: Tensor  # (documents,): f of the second codes, without a gradient; empty if there are none
+    exponentials: Tensor  # (outputs, documents): of the codes' scores s
     sums: Tensor  # (documents,): of the exponentials
 
 
 class _SoftmaxLoss(torch.autograd.Function):
-    """Loss and its gradient in one outputs x documents block of memory, passed over as seldom as can be.
+    """Compute the loss and its gradient in one outputs x documents block, with as few passes over memory as possible.
 
-    Passing over that block is most of the time of a step. So the largest score is taken off only where sums have
-    overflowed or vanished, the exponentials are never divided by their sums, powers are of 2 (half the time of powers
-    of e), both codes of a document are in one block, and the backward pass works in that block, which it can do once.
-    A row is an output: were it a document, MKL would make the few long rows of the product on one core.
+    Those passes take most of the time of a step. So the largest score is subtracted only if sums overflow or vanish,
+    the exponentials are never divided by their sums, powers are of 2 (half the time of powers of e), both codes of a
+    document share one block, and the backward pass overwrites that block, which makes it possible only once. Each row
+    of the block is an output: with a document per row, MKL would compute the few long rows on a single core.
     """
 
     @staticmethod
@@ -243,23 +235,23 @@ class _SoftmaxLoss(torch.autograd.Function):
         values, of_others = losses[0], losses[1:].flatten()
         codes, block, sums = all_codes[:n], block[:, :n], sums[:n]
         ctx.save_for_backward(codes, table, sums_of_embeddings, sums)
-        ctx.block, ctx.targets = block, targets  # not saved tensors: those may not be written to
+        ctx.block, ctx.targets = block, targets  # not as saved tensors, which must not be written to
         ctx.mark_non_differentiable(of_others, block, sums)
-        ctx.set_materialize_grads(False)  # or each step would fill a block of zeros as the gradient of the block
+        ctx.set_materialize_grads(False)  # else each step would fill a block of zeros as the gradient of the block
         return values, of_others, block, sums
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
         codes, table, sums_of_embeddings, sums = ctx.saved_tensors
         if ctx.block is None:
-            raise RuntimeError("this loss can be differentiated once: evaluate it again")
+            raise RuntimeError("this loss can be differentiated only once: evaluate it again")
         block, targets, ctx.block = ctx.block, ctx.targets, None
-        # The gradient of the scores is grad (N pi - x), pi = block / sums: as s (block - x sums / N) with s of a row.
+        # The scores' gradient is grad (N pi - x) with pi = block / sums, computed as scale (block - x sums / N).
         scale = (targets.totals * grad / sums)[:, None]
         by_codes = None
         if ctx.needs_input_grad[0]:
             by_codes = (scale * (block.T @ table) - grad[:, None] * sums_of_embeddings)[:, :-1]
-        width = block.stride(0)  # of the block that this one is a part of
+        width = block.stride(0)  # of the whole block, second codes included
         weights = (sums / targets.totals.clamp(min=TINY)).index_select(0, targets.rows)
         flat = block.as_strided((len(block) * width,), (1,))
         flat.index_add_(0, targets.words * width + targets.rows, targets.values * weights, alpha=-1)
@@ -271,14 +263,19 @@ def _with_bias_bit(codes: Tensor) -> Tensor:
 
 
 def _exponentials(table: Tensor, codes: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Exponentials of the scores (outputs, documents), their sums over the outputs and the logsumexp (documents,)."""
-    in_twos = (codes * LOG2_E).T  # scores s / ln 2: their powers of 2 are exp(s)
-    block = table @ in_twos
+    """Compute exp(s) (outputs, documents), its sums over the outputs and the logsumexp (documents,)."""
+    base_2 = (codes * LOG2_E).T  # gives the scores s / ln 2, whose powers of 2 are exp(s)
+    block = table @ base_2
     sums = block.exp2_().sum(dim=0)
     logs = sums.log()
     if float(logs.abs().amax()) < LARGEST_LOG:
         return block, sums, logs
-    torch.mm(table, in_twos, out=block)
+    torch.mm(table, base_2, out=block)
     largest = block.amax(dim=0)
     sums = block.sub_(largest).exp2_().sum(dim=0)
     return block, sums, sums.log() + largest / LOG2_E
+
+
+def log_of_mean(mean: Tensor) -> Tensor:
+    """Return biases with which a readout predicts the mean row for every document."""
+    return torch.log(mean + 1e-6)

@@ -1,8 +1,8 @@
-"""The Kullback-Leibler divergence of a document's code from the prior, in closed form (eq:kl)."""
+"""Losses and training objectives: divergences, the pair loss, and what each method minimises."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,60 +10,74 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from fewbits.nn.data import Batch
 from fewbits.nn.gradient_estimators import GradientEstimator
-from fewbits.nn.layers import ReadoutLoss, SparseBatch
-from fewbits.nn.models import Model
-from fewbits.nn.schedules import ramp
+from fewbits.nn.layers import ReadoutLoss
+from fewbits.nn.models import GaussianNetworks, Model, UnfoldedStack
+
+
+def ramp(start: float, end: float, progress: float) -> float:
+    """Interpolate linearly from start to end; ``progress`` is the share of training steps taken.
+
+    >>> ramp(0.0, 1.0, 0.25)
+    0.25
+    """
+    return start + (end - start) * progress
 
 
 def bernoulli_kl(logits: Tensor, prior: Tensor) -> Tensor:
-    """KL(Bernoulli(sigmoid(psi)) || Bernoulli(gamma)), summed over bits: (documents,).
+    """Compute KL(Bernoulli(sigmoid(psi)) || Bernoulli(gamma)), summed over bits: (documents,) (eq:kl).
 
-    ``prior`` is gamma, a number or one for each bit, between 0 and 1.
+    ``prior`` is gamma, a number or one per bit, between 0 and 1.
     """
     apply: Callable[[Tensor, Tensor], Tensor] = _BernoulliKL.apply
     return apply(logits, prior)
 
 
 class _BernoulliKL(torch.autograd.Function):
-    """Value and gradient as one node: a chain of small ones takes longer to follow than to compute."""
+    """Value and gradient as one node: following a chain of small nodes takes longer than computing them."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, prior: Tensor) -> Tensor:
         p = torch.sigmoid(logits)
-        further = logits - torch.logit(prior)  # psi - logit(gamma)
-        ctx.save_for_backward(p, further)
+        excess = logits - torch.logit(prior)  # psi - logit(gamma)
+        ctx.save_for_backward(p, excess)
         # log p = psi - softplus(psi) and log(1 - p) = -softplus(psi)
-        return (p * further - softplus(logits) - torch.log1p(-prior)).sum(dim=1)
+        return (p * excess - softplus(logits) - torch.log1p(-prior)).sum(dim=1)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        p, further = ctx.saved_tensors
-        return grad[:, None] * (p * (1 - p) * further), None
+        p, excess = ctx.saved_tensors
+        return grad[:, None] * (p * (1 - p) * excess), None
+
+
+def gaussian_kl(mean: Tensor, log_variance: Tensor) -> Tensor:
+    """Compute KL(N(mean, variance) || N(0, 1)), summed over dimensions: (documents,)."""
+    return 0.5 * (log_variance.exp() + mean**2 - 1 - log_variance).sum(dim=1)
 
 
 def expected_distances(left: Tensor, right: Tensor) -> Tensor:
-    """E d(z, z') = sum_k p_k + p'_k - 2 p_k p'_k for every pair of two sets of probabilities: (left, right)."""
+    """Compute E d(z, z') = sum_k p_k + p'_k - 2 p_k p'_k for all pairs of two sets of probabilities: (left, right)."""
     return left @ (1 - right).T + (1 - left) @ right.T
 
 
 @dataclass(frozen=True)
 class PairLoss:
-    """What a pair costs at distance d: d if it belongs together, else -d, or max(margin - d, 0) with a margin.
+    """The loss of a pair at distance d (in eq:sph): d if the two are similar, else -d, or max(margin - d, 0).
 
-    The paper's repulsion has no end; with a margin, a share of the bits, pairs far enough apart cost nothing. Which
-    pairs belong together is told by a sign: 1 if they do, -1 if they do not, 0 if it is not known.
+    Without a margin, as in the paper, dissimilar pairs are pushed apart without limit; with one, a share of the bits,
+    pairs beyond it cost nothing. Signs are 1 for similar pairs, -1 for dissimilar ones and 0 for unknown ones.
     """
 
     margin: float | None = None
 
     def cost(self, distances: Tensor, signs: Tensor, n_bits: int) -> Tensor:
-        """Costs of pairs at some distances."""
+        """Compute the costs of pairs from their distances."""
         apart = -distances if self.margin is None else torch.relu(self.margin * n_bits - distances)
         return torch.where(signs > 0, distances, apart) * (signs != 0)
 
     def expected(self, logits: Tensor, signs: Tensor) -> Tensor:
-        """Mean cost of documents 0 and m, 1 and m + 1, …, of m pairs, by its expectation."""
+        """Compute the mean cost at the expected distance of m pairs: documents 0 and m, 1 and m + 1, and so on."""
         first, second = torch.sigmoid(logits[: 2 * len(signs)]).chunk(2)
         distances = (first + second - 2 * first * second).sum(dim=1)
         return self.cost(distances, signs, logits.shape[1]).mean()
@@ -71,34 +85,93 @@ class PairLoss:
     def sampled(
         self, logits: Tensor, signs: Tensor, estimator: GradientEstimator, generator: torch.Generator | None
     ) -> Tensor:
-        """The same from codes that are drawn, with an estimator's gradient, as in the paper."""
+        """Compute the mean cost of the same pairs from sampled codes, with an estimator's gradient, as in the paper."""
         n_bits = logits.shape[1]
 
         def cost(codes: Tensor) -> Tensor:
             first, second = codes[:, :n_bits], codes[:, n_bits:]
-            # |z - z'| written as a polynomial, which straight-through gradients can follow
+            # |z - z'| as a polynomial, which straight-through gradients can follow
             distances = (first + second - 2 * first * second).sum(dim=1)
             return self.cost(distances, signs, n_bits)
 
-        both = torch.cat(logits[: 2 * len(signs)].chunk(2), dim=1)  # (pairs, 2 bits): one u a document and bit
+        both = torch.cat(logits[: 2 * len(signs)].chunk(2), dim=1)  # (pairs, 2 bits): one u per document and bit
         return estimator(both, cost, generator).mean()
 
     def balanced(self, logits: Tensor, signs: Tensor) -> Tensor:
-        """Expected cost over all pairs of a batch, those that belong together counting as much as the others."""
+        """Compute the expected cost over all pairs of a batch, similar and dissimilar ones with equal weight."""
         p = torch.sigmoid(logits)
         costs = self.cost(expected_distances(p, p), signs, logits.shape[1])  # (documents, documents)
-        together, apart = signs > 0, signs < 0
-        return (costs * together).sum() / together.sum().clamp(min=1) + (costs * apart).sum() / apart.sum().clamp(min=1)
+        similar, dissimilar = signs > 0, signs < 0
+        mean_similar = (costs * similar).sum() / similar.sum().clamp(min=1)
+        return mean_similar + (costs * dissimilar).sum() / dissimilar.sum().clamp(min=1)
 
 
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Documents of one step."""
+class WeightedSum:
+    """The weighted sum of several losses of a code; each loss's mean is recorded under its name at each evaluation."""
 
-    rows: SparseBatch  # what the encoder sees
-    words: SparseBatch  # what the decoder explains
-    labels: SparseBatch | None = None  # spread evenly over a document's labels; an unlabelled row is empty
-    signs: Tensor | None = None  # who belongs with whom: (documents, documents), or (pairs,), see PairLoss
+    def __init__(self, losses: dict[str, tuple[float, ReadoutLoss]], record: dict[str, Tensor]) -> None:
+        self.losses = losses  # weight and loss by name
+        self.record = record
+
+    def __call__(self, codes: Tensor) -> Tensor:
+        """Compute the weighted sum of the losses."""
+        return self._sum([loss(codes) for _, loss in self.losses.values()])
+
+    def of_both(self, codes: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute the weighted sums for two codes per document; only the first have a gradient."""
+        first, second = zip(*(loss.of_both(codes, others) for _, loss in self.losses.values()), strict=True)
+        return self._sum(first), _sum(self._weighted(second))
+
+    def with_flips(self, codes: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute the weighted sum of the losses, and of their changes for each flipped bit."""
+        values, changes = zip(*(loss.with_flips(codes) for _, loss in self.losses.values()), strict=True)
+        return self._sum(values), _sum(self._weighted(changes))
+
+    def _sum(self, values: Sequence[Tensor]) -> Tensor:
+        weighted = self._weighted(values)
+        self.record.update((name, value.detach().mean()) for name, value in zip(self.losses, weighted, strict=True))
+        return _sum(weighted)
+
+    def _weighted(self, values: Sequence[Tensor]) -> list[Tensor]:
+        weights = [weight for weight, _ in self.losses.values()]
+        return [value if weight == 1 else weight * value for weight, value in zip(weights, values, strict=True)]
+
+
+def _sum(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.stack(parts).sum(dim=0)
+
+
+class BitBalance:
+    """Mean confidence and mean value of each bit over an epoch, accumulated as sums.
+
+    Keeping every batch's logits instead would leave small blocks among the large ones that are freed: memory would
+    fragment and grow by gigabytes.
+    """
+
+    def __init__(self) -> None:
+        self._documents = 0
+        self._ones: Tensor | None = None  # (bits,): sums of p
+        self._confidence: Tensor | None = None  # (bits,): sums of |p - 1/2|
+
+    def add(self, logits: Tensor) -> None:
+        """Add the logits of a batch (documents, bits)."""
+        p = torch.sigmoid(logits)
+        if self._ones is None or self._confidence is None:
+            self._ones, self._confidence = (torch.zeros_like(p[0]) for _ in range(2))
+        self._documents += len(p)
+        self._ones += p.sum(dim=0)
+        self._confidence += p.sub_(0.5).abs_().sum(dim=0)
+
+    def summary(self) -> dict[str, float]:
+        """Return the mean confidence, and the smallest and largest share of ones among the bits."""
+        if self._ones is None or self._confidence is None:
+            return {}
+        shares = self._ones / self._documents
+        return {
+            "confidence": float(self._confidence.mean() / self._documents * 2),  # 0: random bits, 1: certain ones
+            "rarest_bit": float(shares.min()),
+            "commonest_bit": float(shares.max()),
+        }
 
 
 @dataclass(frozen=True)
@@ -112,77 +185,8 @@ class Weights:
     pair: tuple[float, float] = (0.0, 0.0)  # beta
 
 
-class WeightedSum:
-    """Several losses of a code as one, flips included."""
-
-    def __init__(self, parts: list[tuple[float, ReadoutLoss]]) -> None:
-        self.parts = parts
-        self.values: list[Tensor] = []  # of the last evaluation, for the history
-
-    def __call__(self, codes: Tensor) -> Tensor:
-        """Weighted sum of the losses."""
-        values = [_weighed(weight, loss(codes)) for weight, loss in self.parts]
-        self.values = [value.detach() for value in values]
-        return _sum(values)
-
-    def of_both(self, codes: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
-        """Weighted sums of the losses of two codes; only those of the first have a gradient."""
-        evaluated = [(weight, *loss.of_both(codes, others)) for weight, loss in self.parts]
-        values = [_weighed(weight, value) for weight, value, _ in evaluated]
-        self.values = [value.detach() for value in values]
-        return _sum(values), _sum([_weighed(weight, value) for weight, _, value in evaluated])
-
-    def with_flips(self, codes: Tensor) -> tuple[Tensor, Tensor]:
-        """Weighted sum of the losses, and of their changes for each flipped bit."""
-        evaluated = [(weight, *loss.with_flips(codes)) for weight, loss in self.parts]
-        values = [_weighed(weight, value) for weight, value, _ in evaluated]
-        self.values = [value.detach() for value in values]
-        return _sum(values), _sum([_weighed(weight, change) for weight, _, change in evaluated])
-
-
-def _weighed(weight: float, values: Tensor) -> Tensor:
-    return values if weight == 1 else weight * values
-
-
-def _sum(parts: list[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.stack(parts).sum(dim=0)
-
-
-class BitBalance:
-    """How sure the bits of an epoch are and how balanced, as sums.
-
-    The logits themselves would be a block a step that stays among large ones that go: no large one fits again where the
-    last one was, and memory grows by gigabytes.
-    """
-
-    def __init__(self) -> None:
-        self._documents = 0
-        self._ones: Tensor | None = None  # (bits,): sums of p
-        self._sureness: Tensor | None = None  # (bits,): sums of |p - 1/2|
-
-    def add(self, logits: Tensor) -> None:
-        """Add those of a batch (documents, bits)."""
-        p = torch.sigmoid(logits)
-        if self._ones is None or self._sureness is None:
-            self._ones, self._sureness = (torch.zeros_like(p[0]) for _ in range(2))
-        self._documents += len(p)
-        self._ones += p.sum(dim=0)
-        self._sureness += p.sub_(0.5).abs_().sum(dim=0)
-
-    def summary(self) -> dict[str, float]:
-        """Sureness, and the shares of ones of the bits that have the fewest and the most."""
-        if self._ones is None or self._sureness is None:
-            return {}
-        shares = self._ones / self._documents
-        return {
-            "confidence": float(self._sureness.mean() / self._documents * 2),  # 0 for coins, 1 for bits that are sure
-            "rarest_bit": float(shares.min()),
-            "commonest_bit": float(shares.max()),
-        }
-
-
 class Objective:
-    """Computes the loss of a batch."""
+    """The objective of the Bernoulli VAE and of pairwise supervised hashing: the ELBO, labels and pairs (eq:sph)."""
 
     def __init__(
         self,
@@ -199,32 +203,34 @@ class Objective:
         self._balance = BitBalance()
 
     def begin_epoch(self, epoch: int) -> None:
-        """Follow the estimator's own schedule."""
+        """Update the estimator's schedule and reset the statistics of the bits."""
         self.estimator.begin_epoch(epoch)
         self._balance = BitBalance()
 
     def end_epoch(self) -> dict[str, float]:
-        """How sure bits were and how balanced."""
+        """Return the epoch's statistics of the bits."""
         return self._balance.summary()
 
     def __call__(
-        self, model: Model, batch: Batch, done: float, generator: torch.Generator | None
+        self,
+        model: Model,
+        outputs: Sequence[Tensor],
+        batch: Batch,
+        progress: float,
+        generator: torch.Generator | None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Loss of a batch when a share of training is ``done``, and its terms for the history."""
-        logits = model.logits(batch.rows, generator)
+        """Return the loss of an encoded batch, and its terms for the history."""
+        [logits] = outputs  # psi (documents, bits)
         shift = model.noise(logits, generator)
-        names, parts = ["reconstruction"], [(self.weights.reconstruction, model.decoder.loss(batch.words, shift))]
+        losses = {"reconstruction": (self.weights.reconstruction, model.decoder.loss(batch.words, shift))}
         if model.classifier is not None and batch.labels is not None:
-            names.append("label")
-            parts.append((ramp(*self.weights.label, done), model.classifier.loss(batch.labels)))
-        losses = WeightedSum(parts)
-        total = self.estimator(logits, losses, generator).mean()
-        terms = {name: values.mean() for name, values in zip(names, losses.values, strict=True)}
+            losses["label"] = ramp(*self.weights.label, progress), model.classifier.loss(batch.labels)
+        terms: dict[str, Tensor] = {}
+        total = self.estimator(logits, WeightedSum(losses, terms), generator).mean()
         prior = torch.tensor(self.weights.prior, device=logits.device)
-        for name, term in (
-            ("kl", ramp(*self.weights.kl, done) * bernoulli_kl(logits, prior).mean()),
-            ("pair", self._pair_term(logits, batch, ramp(*self.weights.pair, done), generator)),
-        ):
+        kl = ramp(*self.weights.kl, progress) * bernoulli_kl(logits, prior).mean()
+        pair = self._pair_term(logits, batch, ramp(*self.weights.pair, progress), generator)
+        for name, term in (("kl", kl), ("pair", pair)):
             if term is not None:
                 total = total + term
                 terms[name] = term.detach()
@@ -235,7 +241,7 @@ class Objective:
         self, logits: Tensor, batch: Batch, weight: float, generator: torch.Generator | None
     ) -> Tensor | None:
         if batch.signs is None or not batch.signs.numel() or not weight:
-            return None  # a single document has no pair
+            return None  # a single document forms no pair
         if batch.signs.ndim == 2:
             cost = self.pair_loss.balanced(logits, batch.signs)
         elif self.sample_pairs:
@@ -243,3 +249,72 @@ class Objective:
         else:
             cost = self.pair_loss.expected(logits, batch.signs)
         return weight * cost
+
+
+class StatelessObjective:
+    """An objective without schedules or statistics per epoch."""
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Do nothing."""
+
+    def end_epoch(self) -> dict[str, float]:
+        """Return no statistics."""
+        return {}
+
+
+@dataclass(frozen=True)
+class GaussianObjective(StatelessObjective):
+    """The objective of VDSH: words, divergence and labels; weights are those at the start and the end of training."""
+
+    kl: tuple[float, float]
+    label: tuple[float, float]
+
+    def __call__(
+        self,
+        model: GaussianNetworks,
+        outputs: Sequence[Tensor],
+        batch: Batch,
+        progress: float,
+        generator: torch.Generator | None,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the loss of an encoded batch, and its terms for the history.
+
+        A log variance passes through a sigmoid, as in the method's released code: it is never below 0.
+        """
+        chunks = [torch.chunk(output, 2, dim=1) for output in outputs]
+        variables = [(mean, torch.sigmoid(log_variance)) for mean, log_variance in chunks]  # each (documents, bits)
+        sampled = [
+            mean + torch.exp(log_variance / 2) * torch.randn(mean.shape, generator=generator, device=mean.device)
+            for mean, log_variance in variables
+        ]
+        reconstruction = model.decoder.loss(batch.words)(torch.stack(sampled).sum(dim=0)).mean()
+        kl = torch.stack([gaussian_kl(*variable) for variable in variables]).sum(dim=0).mean()
+        terms = {"reconstruction": reconstruction, "kl": ramp(*self.kl, progress) * kl}
+        if model.classifier is not None and batch.labels is not None:
+            terms["label"] = ramp(*self.label, progress) * model.classifier.loss(batch.labels)(sampled[0]).mean()
+        return torch.stack(list(terms.values())).sum(), {name: term.detach() for name, term in terms.items()}
+
+
+@dataclass(frozen=True)
+class NoisyReconstruction(StatelessObjective):
+    """The objective of semantic hashing: growing noise on the code's logits lets only 0 and 1 carry information."""
+
+    noise: tuple[float, float]  # standard deviation at the start and the end of training
+
+    def __call__(
+        self,
+        model: UnfoldedStack,
+        outputs: Sequence[Tensor],
+        batch: Batch,
+        progress: float,
+        generator: torch.Generator | None,
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return the loss of an encoded batch, and its terms for the history."""
+        [logits] = outputs  # (documents, bits)
+        noise = torch.randn(logits.shape, generator=generator, device=logits.device)
+        x = torch.sigmoid(logits + ramp(*self.noise, progress) * noise)
+        for layer in model.unfolding:
+            x = torch.sigmoid(layer(x))
+        loss = model.decoder.loss(batch.words)(x).mean()
+        confidence = (torch.sigmoid(logits.detach()) - 0.5).abs().mean() * 2
+        return loss, {"reconstruction": loss.detach(), "confidence": confidence}

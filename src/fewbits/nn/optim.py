@@ -1,21 +1,22 @@
-"""What changes the networks after each step: Adam, which of a first layer moves the rows of a batch's words alone."""
+"""The optimizer: Adam, which updates only the rows of a batch's words in a large first layer."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.optim.adam import adam
 
-from fewbits.nn.layers import Encoder, SparseBatch
+from fewbits.nn.layers import FirstLayer, SparseBatch
 from fewbits.nn.models import Networks
 
 if TYPE_CHECKING:
     from fewbits.nn.row_adam import ByWord, RowAdam
 
 
-USUAL: dict[str, Any] = {
+ADAM_OPTIONS: dict[str, Any] = {
     "beta1": 0.9,
     "beta2": 0.999,
     "eps": 1e-8,
@@ -23,79 +24,78 @@ USUAL: dict[str, Any] = {
     "amsgrad": False,
     "maximize": False,
 }
-LARGE_TABLE = 2_000_000  # values; to move all of a smaller one takes no longer than to look for the rows
+LARGE_TABLE = 2_000_000  # values; updating all rows of a smaller table takes no longer than finding a batch's rows
 
 
 class Optimizer:
     """Adam on all parameters of some networks.
 
-    ``by_rows`` is for a CPU: there, moving all rows of a large first layer would be a third of a step. The gradient of
-    that layer is then nowhere as a whole, and cannot be clipped.
+    With ``by_rows``, meant for a CPU, a large first layer gets its updates row by row: updating all of its rows would
+    be a third of a step. Its gradient is never held as a whole, so it cannot be clipped, and autograd leaves it out.
     """
 
     def __init__(self, networks: Networks, *, by_rows: bool) -> None:
-        large = [encoder for encoder in networks.encoders if by_rows and encoder.words.numel() >= LARGE_TABLE]
-        self.tables: list[tuple[Encoder, RowAdam]] = []
-        self.batch: ByWord  # that the next step is for
-        if large:
-            from fewbits.nn.row_adam import RowAdam
+        self.tables: dict[int, RowAdam] = {}  # by the encoder's place among the networks' encoders
+        for place, encoder in enumerate(networks.encoders):
+            if by_rows and encoder.words.numel() >= LARGE_TABLE:
+                from fewbits.nn.row_adam import RowAdam  # needs numba, which takes half a second to import
 
-            self.tables = [(encoder, RowAdam(encoder.words)) for encoder in large]
-        for encoder in large:
-            encoder.keeps_factored_gradient = True
-        apart = {id(encoder.words) for encoder, _ in self.tables}
-        self.parameters = [parameter for parameter in networks.parameters() if id(parameter) not in apart]
-        # Adam's moments and steps; its function is called directly, because an optimiser of torch's takes longer to get
-        # to it than it takes itself.
+                self.tables[place] = RowAdam(encoder.words)
+                encoder.words.requires_grad_(False)
+        self.parameters = [parameter for parameter in networks.parameters() if parameter.requires_grad]
+        # Adam's moments and step counts; its function is called directly, since the overhead of torch's optimizer class
+        # exceeds the time of the update itself.
         self.means = [torch.zeros_like(parameter) for parameter in self.parameters]
         self.squares = [torch.zeros_like(parameter) for parameter in self.parameters]
         self.steps = [torch.zeros((), device=parameter.device) for parameter in self.parameters]
 
-    def prepare(self, rows: SparseBatch) -> None:
-        """Get ready for a step with these rows."""
-        if self.tables:
-            from fewbits.nn.row_adam import ByWord
+    def prepare(self, rows: SparseBatch) -> ByWord | None:
+        """Bring a batch's rows of the large tables up to date; return the batch by word, None without such tables."""
+        if not self.tables:
+            return None
+        from fewbits.nn.row_adam import ByWord
 
-            self.batch = ByWord.of(rows, len(self.tables[0][1].table))
-        for _, table in self.tables:
-            table.catch_up(self.batch.words)
+        by_word: ByWord | None = None
+        for table in self.tables.values():
+            by_word = by_word or ByWord.of(rows, len(table.table))
+            table.catch_up(by_word.words)
+        return by_word
 
     def clear_gradients(self) -> None:
-        """Forget the gradients of the last step."""
+        """Discard the gradients of the last step."""
         for parameter in self.parameters:
             parameter.grad = None
-        for encoder, _ in self.tables:
-            encoder.factored_gradient = None
 
     @torch.no_grad()
-    def step(self, rate: float) -> None:
-        """Change the networks by the gradients that there are."""
+    def step(self, rate: float, by_word: ByWord | None, first_layers: Sequence[FirstLayer]) -> None:
+        """Update the networks: parameters by their gradients, large tables by those of the first layers' outputs."""
         moments = zip(self.parameters, self.means, self.squares, self.steps, strict=True)
         changed = [(part[0], part[0].grad, *part[1:]) for part in moments if part[0].grad is not None]
         parameters, gradients, means, squares, steps = map(list, zip(*changed, strict=True))
-        adam(parameters, gradients, means, squares, [], steps, lr=rate, fused=True, **USUAL)
-        for encoder, table in self.tables:
-            if encoder.factored_gradient is not None:
-                table.step(self.batch, *encoder.factored_gradient, rate)
+        adam(parameters, gradients, means, squares, [], steps, lr=rate, fused=True, **ADAM_OPTIONS)
+        for place, table in self.tables.items():
+            layer = first_layers[place]
+            if by_word is not None and layer.outputs.grad is not None:
+                table.step(by_word, layer.values, layer.outputs.grad, rate)
 
     def finish(self) -> None:
-        """Bring all that was put off up to date: from now on the networks may be looked at."""
-        for _, table in self.tables:
+        """Apply all updates that are still pending, so that the networks can be read."""
+        for table in self.tables.values():
             table.catch_up()
 
     def state(self) -> dict[str, Tensor]:
-        """All that is needed to go on, when nothing is put off."""
-        found: dict[str, Tensor] = {}
+        """Return everything needed to resume; no update may be pending."""
+        state: dict[str, Tensor] = {}
         for number, (mean, square, step) in enumerate(zip(self.means, self.squares, self.steps, strict=True)):
-            found |= {f"{number}.mean": mean, f"{number}.square": square, f"{number}.step": step}
-        for number, (_, table) in enumerate(self.tables):
-            found |= {f"table-{number}.{name}": value for name, value in table.state().items()}
-        return found
+            state |= {f"{number}.mean": mean, f"{number}.square": square, f"{number}.step": step}
+        for number, table in enumerate(self.tables.values()):
+            state |= {f"table-{number}.{name}": value for name, value in table.state().items()}
+        return state
 
     def restore(self, state: dict[str, Tensor]) -> None:
-        """Go on from a state; the networks have been restored."""
+        """Resume from a state; the networks must have been restored."""
         for number, moments in enumerate(zip(self.means, self.squares, self.steps, strict=True)):
             for name, value in zip(("mean", "square", "step"), moments, strict=True):
-                value.copy_(state[f"{number}.{name}"].reshape(value.shape))  # a number may come back as a list of one
-        for number, (_, table) in enumerate(self.tables):
+                value.copy_(state[f"{number}.{name}"].reshape(value.shape))  # a scalar may be stored as a list of one
+        for number, table in enumerate(self.tables.values()):
             table.restore({name: state[f"table-{number}.{name}"] for name in table.state()})

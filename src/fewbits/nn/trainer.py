@@ -1,4 +1,4 @@
-"""The training loop: epochs of batches, Adam, schedules, early stopping, history, checkpoints."""
+"""The training loop: epochs, learning-rate schedules, early stopping, history and checkpoints."""
 
 from __future__ import annotations
 
@@ -14,50 +14,77 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from fewbits.errors import TrainingError
+from fewbits.errors import ParameterError, TrainingError
 from fewbits.nn.checkpoints import Checkpoint
-from fewbits.nn.losses import Batch
+from fewbits.nn.data import Batch
 from fewbits.nn.models import Networks
 from fewbits.nn.optim import Optimizer
-from fewbits.nn.schedules import learning_rate_schedule
 
 EpochRecord = dict[str, float]
 Batches = Callable[[int], Iterable[Batch]]
-HELD_OUT_SEED = 20_20  # the same codes are drawn for the held-out part after every epoch
+VALIDATION_SEED = 20_20  # the same codes are sampled for the validation part after every epoch
+
+
+def cosine(progress: float) -> float:
+    """Decrease from 1 to 0 along half a cosine."""
+    return 0.5 * (1 + math.cos(math.pi * progress))
+
+
+def constant(progress: float) -> float:
+    """Return 1."""
+    return 1.0
+
+
+LEARNING_RATES: dict[str, Callable[[float], float]] = {"cosine": cosine, "constant": constant}
+
+
+def learning_rate_schedule(name: str) -> Callable[[float], float]:
+    """Look up a schedule: the learning rate's factor as a function of the share of steps taken."""
+    if name not in LEARNING_RATES:
+        raise ParameterError("there is no such schedule", allowed=", ".join(LEARNING_RATES), got=repr(name))
+    return LEARNING_RATES[name]
 
 
 class Objective(Protocol):
-    """What a training makes small."""
+    """The training objective."""
 
     def __call__(
-        self, model: Any, batch: Batch, done: float, generator: torch.Generator | None
+        self,
+        model: Any,
+        outputs: Sequence[Tensor],
+        batch: Batch,
+        progress: float,
+        generator: torch.Generator | None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Loss of a batch when a share of training is ``done``, and its terms for the history."""
+        """Return the loss of a batch and its terms for the history.
+
+        ``outputs`` are those of the model's encoders; ``progress`` is the share of training steps taken.
+        """
 
     def begin_epoch(self, epoch: int) -> None:
-        """Follow schedules that go by epochs."""
+        """Update schedules that depend on the epoch."""
 
     def end_epoch(self) -> dict[str, float]:
-        """What the history tells of an epoch beside the terms of its batches."""
+        """Return statistics of the epoch for the history, beside the terms of its batches."""
 
 
 @dataclass(frozen=True)
 class TrainerConfig:
-    """How long and how fast to train."""
+    """Options of the training loop."""
 
     epochs: int
     steps_per_epoch: int
     learning_rate: float
     schedule: str = "cosine"
     clip: float | None = None  # largest norm of the gradient
-    patience: int | None = None  # epochs without a better held-out loss before stopping
+    patience: int | None = None  # epochs without a better validation loss before stopping
     seed: int = 0
     callbacks: Sequence[Callable[[EpochRecord], Any]] = ()
 
 
 @dataclass
 class Progress:
-    """Where a training stands; all of it is in a checkpoint."""
+    """The state of a training beside its networks; all of it is saved in a checkpoint."""
 
     epoch: int = 0
     best_epoch: int = 0
@@ -66,10 +93,10 @@ class Progress:
 
 
 class Training:
-    """Trains a model in place; with a checkpoint, goes on where the last run was cut off.
+    """Trains a model in place; with a checkpoint, resumes where the last run was interrupted.
 
-    ``batches(epoch)`` gives an epoch's batches. Like everything that is drawn they follow from the epoch's number
-    alone, so an epoch begun again after a crash is the same epoch, and its outcome is the same to the bit.
+    ``batches(epoch)`` returns an epoch's batches. Like all random draws they depend on the epoch's number only, so an
+    epoch that is repeated after a crash gives the same result to the bit.
     """
 
     def __init__(
@@ -77,26 +104,27 @@ class Training:
         model: Networks,
         objective: Objective,
         batches: Batches,
-        loop: TrainerConfig,
+        config: TrainerConfig,
         *,
-        held_out: Callable[[], Iterable[Batch]] | None = None,
+        validation: Callable[[], Iterable[Batch]] | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> None:
         self.model = model
         self.objective = objective
         self.batches = batches
-        self.loop = loop
-        self.held_out = held_out
+        self.config = config
+        self.validation = validation
         self.checkpoint = checkpoint
-        self.optimizer = Optimizer(model, by_rows=self._device.type == "cpu" and loop.clip is None)
-        self.schedule = learning_rate_schedule(loop.schedule)
+        self.device = model.decoder.table.device
+        self.optimizer = Optimizer(model, by_rows=self.device.type == "cpu" and config.clip is None)
+        self.schedule = learning_rate_schedule(config.schedule)
         self.progress = Progress()
-        self.best: dict[str, Tensor] = {}  # the networks of the best held-out loss
+        self.best: dict[str, Tensor] = {}  # the networks at the best validation loss
 
     def run(self, show: Callable[[EpochRecord], Any] | None = None) -> list[EpochRecord]:
-        """Train to the end and return the history, a record an epoch; ``show`` is called with each."""
+        """Train to the end and return the history, one record per epoch; ``show`` is called with each."""
         self._resume()
-        while self.progress.epoch < self.loop.epochs and not self._should_stop():
+        while self.progress.epoch < self.config.epochs and not self._should_stop():
             with retain_freed_memory():
                 record = self._run_epoch(self.progress.epoch)
             self.progress.epoch += 1
@@ -104,7 +132,7 @@ class Training:
             self.progress.history.append(record)
             if self.checkpoint:
                 self.checkpoint.save(self.model, self.optimizer, self.best, asdict(self.progress))
-            for callback in (*self.loop.callbacks, *([show] if show else [])):
+            for callback in (*self.config.callbacks, *([show] if show else [])):
                 callback(record)
         if self.best:
             self.model.load_state_dict(self.best)
@@ -118,15 +146,15 @@ class Training:
             self.progress = Progress(**state)
 
     def _run_epoch(self, epoch: int) -> EpochRecord:
-        generator = torch.Generator(self._device).manual_seed(self.loop.seed * 1_000_003 + epoch)
+        generator = torch.Generator(self.device).manual_seed(self.config.seed * 1_000_003 + epoch)
         self.objective.begin_epoch(epoch)
         self.model.train()
-        sums: dict[str, Tensor] = {}  # not all values: what stays among blocks that go keeps memory from being reused
-        steps = self.loop.steps_per_epoch
+        sums: dict[str, Tensor] = {}  # not every value: small blocks kept among freed ones would fragment memory
+        steps = self.config.steps_per_epoch
         start = time.perf_counter()
         for step, batch in enumerate(self.batches(epoch)):
-            done = (epoch + step / steps) / self.loop.epochs
-            for name, value in self._step(batch, done, generator).items():
+            progress = (epoch + step / steps) / self.config.epochs
+            for name, value in self._step(batch, progress, generator).items():
                 sums.setdefault(name, torch.zeros_like(value)).add_(value)
         means = {name: float(total) / steps for name, total in sums.items()}
         self.optimizer.finish()
@@ -134,58 +162,57 @@ class Training:
         if not all(map(math.isfinite, means.values())):
             got = ", ".join(f"{name} {value:g}" for name, value in means.items())
             hint = "Choose a smaller learning_rate, or set clip."
-            raise TrainingError(f"the loss is no number in epoch {epoch + 1}", got=got, hint=hint)
-        rate = self.loop.learning_rate * self.schedule(done)
+            raise TrainingError(f"Training diverged: the loss is not finite in epoch {epoch + 1}", got=got, hint=hint)
+        rate = self.config.learning_rate * self.schedule(progress)
         return {"epoch": epoch + 1, "learning_rate": rate, **means, **self.objective.end_epoch(), "seconds": seconds}
 
-    def _step(self, batch: Batch, done: float, generator: torch.Generator) -> dict[str, Tensor]:
-        self.optimizer.prepare(batch.rows)
-        loss, terms = self.objective(self.model, batch, done, generator)
+    def _step(self, batch: Batch, progress: float, generator: torch.Generator) -> dict[str, Tensor]:
+        """Take one training step; return the terms of the loss."""
+        by_word = self.optimizer.prepare(batch.rows)
+        outputs, first_layers = self.model.encode(batch.rows, generator)  # logits psi (documents, bits)
+        loss, terms = self.objective(self.model, outputs, batch, progress, generator)  # estimator and losses
         self.optimizer.clear_gradients()
         torch.autograd.backward(loss)
-        if self.loop.clip is not None:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.loop.clip)
-        self.optimizer.step(self.loop.learning_rate * self.schedule(done))
+        if self.config.clip is not None:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.clip)
+        self.optimizer.step(self.config.learning_rate * self.schedule(progress), by_word, first_layers)
         return terms
 
     def _validate(self, record: EpochRecord) -> None:
-        """Look at the held-out part, and keep the networks if they were never better."""
-        if self.held_out is None:
+        """Record the validation loss, and keep a copy of the networks if it is the lowest so far."""
+        if self.validation is None:
             return
-        loss = record["held_out_loss"] = self._held_out_loss(self.held_out())
+        loss = record["held_out_loss"] = self._validation_loss(self.validation())
         if self.progress.best_loss is None or loss < self.progress.best_loss:
             self.progress.best_loss, self.progress.best_epoch = loss, self.progress.epoch
             self.best = {name: value.clone() for name, value in self.model.state_dict().items()}
 
     @torch.no_grad()
-    def _held_out_loss(self, batches: Iterable[Batch]) -> float:
-        generator = torch.Generator(self._device).manual_seed(HELD_OUT_SEED)
+    def _validation_loss(self, batches: Iterable[Batch]) -> float:
+        generator = torch.Generator(self.device).manual_seed(VALIDATION_SEED)
         self.model.eval()
-        losses = [float(self.objective(self.model, batch, 1.0, generator)[0]) for batch in batches]
+        losses = []
+        for batch in batches:
+            outputs, _ = self.model.encode(batch.rows, generator)
+            losses.append(float(self.objective(self.model, outputs, batch, 1.0, generator)[0]))
         return sum(losses) / len(losses)
 
     def _should_stop(self) -> bool:
         waited = self.progress.epoch - self.progress.best_epoch
-        return self.held_out is not None and self.loop.patience is not None and waited >= self.loop.patience
-
-    @property
-    def _device(self) -> torch.device:
-        return self.model.decoder.bias.device
+        return self.validation is not None and self.config.patience is not None and waited >= self.config.patience
 
 
-# glibc's mallopt, as malloc.h numbers its parameters
-TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
+TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # parameters of glibc's mallopt, as numbered in malloc.h
 GIB = 1 << 30
-FOUND_BY_ITSELF = 32 << 20  # what glibc arrives at by itself once large blocks have been freed
+DEFAULT_THRESHOLD = 32 << 20  # where glibc's dynamic threshold settles once large blocks have been freed
 
 
 @contextmanager
 def retain_freed_memory() -> Iterator[None]:
-    """Keep what is freed instead of giving it back to the system, and give it back at the end.
+    """Keep freed memory inside the block instead of returning it to the system; return it at the end.
 
-    Every step needs the same few large blocks. By itself the C library returns such blocks and asks for fresh ones,
-    which the system fills with zeros page by page; that can be a third of a step. Where the C library is another one
-    nothing is changed.
+    Every step needs the same few large blocks. By default glibc returns such blocks and requests new ones, which the
+    system fills with zeros page by page; that can be a third of a step. With another C library nothing changes.
     """
     library = ctypes.CDLL(None) if sys.platform == "linux" else None
     if library is None or not hasattr(library, "mallopt") or not hasattr(library, "malloc_trim"):
@@ -196,6 +223,6 @@ def retain_freed_memory() -> Iterator[None]:
     try:
         yield
     finally:
-        library.mallopt(MMAP_THRESHOLD, FOUND_BY_ITSELF)
-        library.mallopt(TRIM_THRESHOLD, 2 * FOUND_BY_ITSELF)
+        library.mallopt(MMAP_THRESHOLD, DEFAULT_THRESHOLD)
+        library.mallopt(TRIM_THRESHOLD, 2 * DEFAULT_THRESHOLD)
         library.malloc_trim(0)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fewbits.benchmark.report.tables import markdown
 from fewbits.data.datasets import Dataset
-from fewbits.hashers._neural import need_torch
+from fewbits.hashers._parameters import need_torch
 from fewbits.hashers.bernoulli_vae import BernoulliVAE
 from fewbits.storage import read_json, write_json
 

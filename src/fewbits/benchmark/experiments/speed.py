@@ -16,7 +16,7 @@ import numpy as np
 
 from fewbits.benchmark.report.tables import markdown
 from fewbits.data.datasets import Dataset, load_dataset
-from fewbits.hashers._neural import need_torch
+from fewbits.hashers._parameters import need_torch
 from fewbits.hashers.registry import make_hasher
 from fewbits.metrics import precision_at_k
 from fewbits.storage import read_json, write_json
@@ -139,9 +139,10 @@ def _our_rate(batches: list[Any]) -> float:
     """The training loop of :class:`fewbits.BernoulliVAE` with ARM-DVAE's settings; the first steps are not timed."""
     import torch
 
+    from fewbits.nn.data import Batch
     from fewbits.nn.gradient_estimators import make_estimator
     from fewbits.nn.layers import SparseBatch
-    from fewbits.nn.losses import Batch, Objective, Weights
+    from fewbits.nn.losses import Objective, Weights
     from fewbits.nn.models import Model, Shape
     from fewbits.nn.trainer import TrainerConfig, Training
 

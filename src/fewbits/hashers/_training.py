@@ -1,0 +1,149 @@
+"""Training of the neural hashers: the validation split, refinement rounds, progress, and the trained networks."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from fewbits.errors import DataError
+from fewbits.features.neighbors import latent_neighbours, neighbours_by_pairs
+from fewbits.hashers._linalg import rowwise_matmul
+
+if TYPE_CHECKING:
+    from fewbits.nn.models import Networks
+
+Layer = tuple[NDArray[np.float32], NDArray[np.float32]]  # weights (inputs, outputs) and bias (outputs,)
+Neighbors = NDArray[np.int64] | None  # (documents, neighbors)
+REFINEMENT_BITS = 128  # codes that only serve to find better neighbors are long
+BLOCK_ROWS = 10_000  # encoded at a time: hidden layers are wide
+
+
+def relu(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return x where it is positive, else 0."""
+    return np.maximum(x, 0)
+
+
+@dataclass(frozen=True)
+class TrainedNetworks:
+    """The result of a training."""
+
+    encoder_layers: list[Layer]
+    decoder_embeddings: NDArray[np.float32]  # (words, bits)
+    decoder_bias: NDArray[np.float32]  # (words,)
+    history: list[dict[str, float]]
+
+    @classmethod
+    def from_torch(cls, model: Networks, history: list[dict[str, float]]) -> TrainedNetworks:
+        """Convert trained networks to arrays."""
+        encoder = model.encoder
+        layers = [(encoder.words, encoder.bias), *((layer.weight.T, layer.bias) for layer in encoder.layers)]
+        return cls(
+            encoder_layers=[(_as_array(weights), _as_array(bias)) for weights, bias in layers],
+            decoder_embeddings=_as_array(model.decoder.embeddings),
+            decoder_bias=_as_array(model.decoder.bias),
+            history=history,
+        )
+
+
+def encode_rows(
+    layers: list[Layer], X: Any, activation: Callable[[NDArray[np.float32]], NDArray[np.float32]]
+) -> NDArray[np.float32]:
+    """Compute the last layer's outputs for rows, without torch, a block of rows at a time."""
+    outputs = np.empty((X.shape[0], len(layers[-1][1])), dtype=np.float32)
+    for start in range(0, X.shape[0], BLOCK_ROWS):
+        (weights, bias), *later = layers
+        x = rowwise_matmul(X[start : start + BLOCK_ROWS], weights) + bias
+        for weights, bias in later:
+            x = rowwise_matmul(activation(x), weights) + bias
+        outputs[start : start + BLOCK_ROWS] = x
+    return outputs
+
+
+def train_with_refinements(
+    X: Any,
+    train: Callable[[Neighbors, int, str], TrainedNetworks],
+    *,
+    n_bits: int,
+    n_neighbors: int,
+    dimensions: int,
+    refinements: int,
+    seed: int,
+    similar_pairs: NDArray[np.int64] | None = None,
+) -> TrainedNetworks:
+    """Find neighbors of the documents, refine them with long codes, and train the final networks.
+
+    Neighbors are found in a latent semantic space of ``dimensions``. Each refinement calls
+    ``train(neighbors, n_bits, name)`` with 128 bits and finds neighbors again by these codes; the last call trains the
+    networks returned. Pairs known to be similar shape both spaces.
+    """
+    neighbors: Neighbors = None
+    if n_neighbors and X.shape[0] >= 2:
+        neighbors = latent_neighbours(X, n_neighbors, dimensions, seed, similar_pairs)
+        for number in range(refinements):
+            trained = train(neighbors, REFINEMENT_BITS, f"refinement-{number}")
+            logits = encode_rows(trained.encoder_layers, X, relu)
+            neighbors = neighbours_by_pairs(expit(logits) - 0.5, n_neighbors, similar_pairs)
+    return train(neighbors, n_bits, "final")
+
+
+def train_validation_split(count: int, fraction: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Split row numbers into a training part and a validation part."""
+    order = np.random.default_rng(seed).permutation(count)
+    cut = round(count * fraction)
+    if fraction and not 0 < cut < count:
+        raise DataError(
+            f"a validation_fraction of {fraction:g} leaves the training or the validation part empty",
+            allowed="one document or more in each; those in labelled pairs are always trained on",
+            got=f"{count} documents to split",
+        )
+    return np.sort(order[cut:]), np.sort(order[:cut])
+
+
+def fingerprint(description: list[Any], tables: list[Any], arrays: list[NDArray[Any]]) -> str:
+    """Return a digest of a training: a description in JSON, sparse tables (or None) and arrays."""
+    digest = hashlib.sha256(json.dumps(description, default=str).encode())
+    parts = [(table.shape, table.indptr, table.indices, table.data) for table in tables if table is not None]
+    for values in [*(value for part in parts for value in part), *arrays]:
+        digest.update(np.ascontiguousarray(values).tobytes())
+    return digest.hexdigest()
+
+
+def mean_row(X: Any) -> Any:
+    """Return the mean of the rows as a tensor."""
+    import torch
+
+    return torch.from_numpy(np.asarray(X.mean(axis=0), dtype=np.float32).ravel())
+
+
+def _as_array(parameter: Any) -> NDArray[np.float32]:
+    return np.ascontiguousarray(parameter.detach().cpu().numpy())
+
+
+@contextmanager
+def progress_of_epochs(epochs: int) -> Iterator[Callable[[dict[str, float]], None]]:
+    """Show each epoch's record on standard error: a progress bar on a terminal, else one line per epoch."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True, highlight=False)
+    columns = (TextColumn("Training, epoch"), MofNCompleteColumn(), BarColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=console, transient=True)
+    task = bar.add_task("", total=epochs)
+
+    def show(record: dict[str, float]) -> None:
+        bar.update(task, completed=record["epoch"])
+        if not console.is_terminal:
+            values = ((name, value) for name, value in record.items() if name != "epoch")
+            terms = "  ".join(f"{name} {value:.4g}" for name, value in values)
+            console.print(f"epoch {record['epoch']:.0f}/{epochs}  {terms}", markup=False, soft_wrap=True)
+
+    with bar if console.is_terminal else nullcontext():
+        yield show
