@@ -94,6 +94,19 @@ def test_the_same_seed_gives_the_same_codes_and_another_seed_others(name: str) -
 
 
 @ALL
+def test_a_margin_is_0_or_more_exactly_where_the_bit_is_1(name: str) -> None:
+    rows = some_rows(199)  # the median of an odd number of documents is one document's own value
+    hasher = quick(name, 24, 0).fit(rows, some_labels(199))
+    for X in (rows, some_rows(seed=1), sparse.csr_array((3, 300), dtype=np.float32)):
+        margins, confidence = hasher.margins(X), hasher.bit_confidence(X)
+        assert np.array_equal(margins >= 0, hasher.transform(X) == 1)
+        assert margins.dtype == confidence.dtype == np.float32
+        assert np.isfinite(margins).all()
+        assert (confidence >= 0).all()
+    assert len(np.unique(np.abs(hasher.margins(rows)).round(5))) > 10  # distances, not only sides
+
+
+@ALL
 def test_a_written_hasher_reads_back_with_the_same_codes(name: str, tmp_path: Path) -> None:
     rows = some_rows()
     hasher = quick(name, 20, 0).fit(rows, some_labels())
