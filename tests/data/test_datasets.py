@@ -9,24 +9,20 @@ import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import joblib
 import numpy as np
 import pytest
-import torch
 from scipy import io as scipy_io
 from scipy import sparse
 
 from fewbits import Dataset, load_dataset
 from fewbits.benchmark.describe import describe
 from fewbits.benchmark.results import load_results
-from fewbits.data.datasets import PARTS, SOURCES
+from fewbits.data.datasets import SOURCES
 from fewbits.data.datasets.term_tables import read_tmc
 from fewbits.data.datasets.text_collections import read_arxiv, read_newsgroups, read_reuters
 from fewbits.errors import DataError, MissingFileError, ParameterError
-from fewbits.hashers.registry import make_hasher, write_hasher
-from fewbits.nn.layers import SparseBatch
 
 ROOT = Path(__file__).parents[2]
 # protocol: train, validation, test, vocabulary, labels, chance level
@@ -263,36 +259,3 @@ def test_the_fingerprint_depends_on_the_documents_and_not_on_their_packing(tmp_p
     two = load_dataset("ng20", path=tar(tmp_path / "2.tar.gz", {f"./{name}": text for name, text in files.items()}))
     three = load_dataset("ng20", path=tar(tmp_path / "3.tar.gz", {**files, "x/g/3": "Subject: a\n\nchanged"}))
     assert one.fingerprint == two.fingerprint != three.fingerprint
-
-
-def torch_logits(hasher: Any, rows: Any) -> Any:
-    """Logits by the products that training uses."""
-    (table, start), *later = [[torch.from_numpy(part) for part in layer] for layer in hasher.encoder_layers_]
-    x = SparseBatch.from_rows(rows).matmul(table) + start
-    for weights, bias in later:
-        x = torch.relu(x) @ weights + bias
-    return x.numpy()
-
-
-@pytest.mark.xdist_group("archives")
-@pytest.mark.parametrize("method", ["bernoulli-vae", "pairwise", "arm-dvae"])
-def test_without_torch_every_document_has_the_same_code_alone_in_any_batch_and_order(
-    method: str,
-    benchmark_set: Callable[[str], Dataset],
-    encode_without_torch: Callable[[Path, Any], Any],
-    tmp_path: Path,
-) -> None:
-    dataset = benchmark_set("ng20")
-    rows = sparse.csr_array(sparse.vstack([dataset.part(part).features for part in PARTS]))
-    hasher = make_hasher(method, 64, 0, epochs=1, **({"n_neighbours": 0} if method == "bernoulli-vae" else {}))
-    codes = hasher.fit(dataset.train.features, dataset.train.labels).transform(rows)
-    assert len(codes) == 18_846
-    write_hasher(hasher, tmp_path)
-    assert np.array_equal(encode_without_torch(tmp_path, rows), codes)
-    by_torch = torch_logits(hasher, rows) >= 0
-    assert np.abs(hasher.margins(rows))[by_torch != codes].max(initial=0) < 1e-5  # but for rounding at the plane itself
-    generator = np.random.default_rng(0)
-    order = generator.permutation(len(codes))
-    cuts = np.cumsum(generator.choice([1, 7, 100, 1000], len(codes)))
-    for some in np.split(order, cuts[cuts < len(codes)]):  # alone, too
-        assert np.array_equal(hasher.transform(rows[some]), codes[some])

@@ -28,7 +28,7 @@ from fewbits.cli.options import (
 )
 from fewbits.cli.output import err, out, print_json, watch
 from fewbits.data import Document, read_documents
-from fewbits.data.io import Fields
+from fewbits.data.document import Fields
 from fewbits.features import TextVectorizer
 from fewbits.features.embeddings import load_embeddings
 from fewbits.search import LEARN_FROM, SearchEngine, check_engine_folder

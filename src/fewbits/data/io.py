@@ -10,53 +10,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import BinaryIO, cast
 
-from fewbits.data.document import Document, DocumentId
+from fewbits.data.document import Document, DocumentId, Fields, Record, as_id
 from fewbits.errors import DataError, MissingExtraError, MissingFileError, ParameterError
 from fewbits.storage import atomic_write
-
-Record = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Fields:
-    """Which fields of a record hold a document's text, id, labels and metadata."""
-
-    text: tuple[str, ...] = ("text",)
-    id: str | None = None
-    label: str | None = None
-    label_separator: str | None = None
-    metadata: tuple[str, ...] = ()
-
-    def check(self) -> None:
-        """Raise an error if the text has no field, or the separator is empty."""
-        if not self.text:
-            raise ParameterError("the text needs a field", allowed="one or more")
-        if self.label_separator == "":
-            raise ParameterError("label_separator is empty", allowed="one character or more", hint="Omit it.")
-
-    def document(self, record: Record, position: int, where: str) -> Document:
-        """Return the document in a record; without an id field, ``position`` is its id."""
-        text = "\n".join(_as_text(_pick(record, name, where), name, where) for name in self.text)
-        document_id = position if self.id is None else _as_id(_pick(record, self.id, where), self.id, where)
-        labels = () if self.label is None else self._labels(_pick(record, self.label, where), where)
-        return Document(document_id, text, labels, {name: _pick(record, name, where) for name in self.metadata})
-
-    def _labels(self, value: Any, where: str) -> tuple[str, ...]:
-        if value is None or value == "":
-            return ()
-        if isinstance(value, str) and self.label_separator is not None:
-            # str.split() without an argument splits at any run of white space
-            parts = value.split(None if self.label_separator.isspace() else self.label_separator)
-            return tuple(part.strip() for part in parts if part.strip())
-        if isinstance(value, (list, tuple)):
-            return tuple(str(label) for label in value)
-        if isinstance(value, (str, int, float)):
-            return (str(value),)
-        raise DataError(
-            f"{where}: field {self.label!r} is not a label", allowed="text, a number, a list", got=repr(value)
-        )
 
 
 def read_documents(
@@ -246,31 +204,6 @@ def _check_encoding(encoding: str) -> None:
         raise ParameterError("encoding is unknown", allowed="utf-8, latin-1, cp1252, …", got=repr(encoding)) from error
 
 
-def _pick(record: Record, name: str, where: str) -> Any:
-    if name not in record:
-        raise DataError(
-            f"{where} has no field {name!r}",
-            allowed=", ".join(map(repr, record)) or "none, the record is empty",
-            hint="Set the field names: --text, --id, --label (in Python text=, id=, label=).",
-        )
-    return record[name]
-
-
-def _as_text(value: Any, name: str, where: str) -> str:
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise DataError(f"{where}: field {name!r} is not a text", allowed="a string", got=repr(value)[:60])
-    # JSON can contain a lone surrogate, which UTF-8 cannot encode.
-    return value if value.isascii() else value.encode("utf-8", "replace").decode("utf-8")
-
-
-def _as_id(value: Any, name: str, where: str) -> DocumentId:
-    if isinstance(value, bool) or not isinstance(value, (int, str)) or value == "" or not str(value).isprintable():
-        raise DataError(f"{where}: field {name!r} is not an id", allowed="text or a whole number", got=repr(value)[:60])
-    return value
-
-
 def write_documents(path: Path, documents: Iterable[Document]) -> int:
     """Write documents as JSON Lines, atomically, and return their number.
 
@@ -312,5 +245,5 @@ def read_pairs(source: str | Path, encoding: str = "utf-8") -> Iterator[Pair]:
             raise DataError(
                 f"{where}: field 'same' is not an answer", allowed=", ".join(ANSWERS), got=repr(record["same"])
             )
-        left, right = (_as_id(record[name], name, where) for name in ("left", "right"))
+        left, right = (as_id(record[name], name, where) for name in ("left", "right"))
         yield Pair(left, right, same)

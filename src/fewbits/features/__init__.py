@@ -1,4 +1,4 @@
-"""What a hasher sees of a document: a sparse tf-idf row, or an embedding of the user's own."""
+"""Features of documents: sparse tf-idf rows of texts, or precomputed embeddings."""
 
 from fewbits.features.embeddings import Embeddings
 from fewbits.features.neighbors import nearest_by_cosine

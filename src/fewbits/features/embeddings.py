@@ -1,4 +1,4 @@
-"""Embeddings of the user's own, in the place of tf-idf rows."""
+"""Precomputed embeddings, used instead of tf-idf rows."""
 
 from __future__ import annotations
 
@@ -16,37 +16,39 @@ from fewbits.storage import read_json, write_json
 
 
 class Embeddings(TransformerMixin, BaseEstimator):
-    """Check ready-made embeddings and scale every row to length 1, so that angles count.
+    """Check precomputed embeddings and scale every row to unit length.
 
     >>> Embeddings().fit_transform([[3.0, 4.0]]).tolist()
     [[0.6000000238418579, 0.800000011920929]]
     """
 
     def fit(self, X: ArrayLike, y: None = None) -> Embeddings:
-        """Remember the width."""
+        """Store the number of dimensions."""
         self.n_features_in_ = _as_table(X).shape[1]
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Return rows of length 1 (float32)."""
+        """Return rows of unit length (float32)."""
         check_is_fitted(self, "n_features_in_")
         table = _as_table(X)
         if table.shape[1] != self.n_features_in_:
-            raise DataError("embeddings have another width", allowed=self.n_features_in_, got=table.shape[1])
+            raise DataError(
+                "embeddings differ in dimension from those used in fit", allowed=self.n_features_in_, got=table.shape[1]
+            )
         return normalize(table, norm="l2")
 
     @property
     def n_features(self) -> int:
-        """Width of the embeddings."""
+        """Return the number of dimensions."""
         return int(self.n_features_in_)
 
     def write(self, folder: Path) -> None:
-        """Write the width."""
+        """Write the number of dimensions."""
         write_json(folder / "embeddings.json", {"n_features": self.n_features})
 
     @classmethod
     def read(cls, folder: Path) -> Embeddings:
-        """Read what :meth:`write` wrote."""
+        """Read what :meth:`write` has written."""
         embeddings = cls()
         embeddings.n_features_in_ = read_json(folder / "embeddings.json")["n_features"]
         return embeddings
@@ -56,11 +58,11 @@ def _as_table(X: Any) -> NDArray[np.float32]:
     try:
         table = np.atleast_2d(np.asarray(X, dtype=np.float32))
     except (TypeError, ValueError) as error:
-        raise DataError("embeddings are numbers, a row a document", got=error) from error
+        raise DataError("embeddings must be numbers, one row per document", got=error) from error
     if table.ndim != 2 or table.shape[1] == 0:
-        raise DataError("embeddings are a table", allowed="documents x dimensions", got=table.shape)
+        raise DataError("embeddings must be a table", allowed="documents x dimensions", got=table.shape)
     if not np.isfinite(table).all():
-        raise DataError("embeddings hold values that are no numbers", got="NaN or infinity")
+        raise DataError("embeddings contain values that are not finite", got="NaN or infinity")
     return table
 
 
@@ -71,4 +73,4 @@ def load_embeddings(path: Path) -> NDArray[np.float32]:
     try:
         return _as_table(np.load(path, allow_pickle=False))
     except (ValueError, EOFError) as error:
-        raise DataError(f"{path} is no table of numbers in .npy format", got=error) from error
+        raise DataError(f"{path} is not a table of numbers in .npy format", got=error) from error
