@@ -1,1 +1,1 @@
-"""Runs of methods on data sets, their results, and the tables made from them."""
+"""Benchmark: suites of runs, their results, further experiments, and the report made from them."""

@@ -1,57 +1,60 @@
-"""The store of results: one JSON file for each method, data set, length and seed."""
+"""Results of runs: one JSON file per run in a folder, and lookup by table cell, with run times."""
 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
-from collections.abc import Iterator
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fewbits.benchmark.spec import Spec, file_name, run_key
 from fewbits.errors import BrokenFolderError, MissingFileError
 from fewbits.storage import read_json, write_json
 
 FORMAT_VERSION = 1
+PRECISION = "precision_at_100"
+PHASES = ("fit", "encode", "evaluate")
 
 
 @dataclass(frozen=True)
 class Result:
-    """What was run, what came out, and what it took; or, of a run that failed, why."""
+    """The outcome of one run: its specification with metrics and costs, or the error that ended it."""
 
     method: str
     dataset: str
     bits: int
     seed: int
-    part: str  # which part the queries were: figures are of "test"
+    part: str  # the part that provided the queries
     parameters: dict[str, Any]
     metrics: dict[str, float]
     seconds: dict[str, float]
     peak_memory_mb: float
     versions: dict[str, str]
     data_fingerprint: str
-    error: str | None = None  # then there are no metrics, and no table has the run
+    error: str | None = None  # if set, metrics is empty and no table includes the run
 
     @property
     def file_name(self) -> str:
-        """Readable, and different for whatever was run differently."""
+        """Return the name of the file, unique to the run's specification and data."""
         return file_name(
             self.method, self.dataset, self.bits, self.seed, self.part, self.parameters, self.data_fingerprint
         )
 
     @property
     def key(self) -> str:
-        """What was run, whatever the documents were."""
+        """Return a key of the run's specification, without the fingerprint of the data."""
         return run_key(self.method, self.dataset, self.bits, self.seed, self.part, self.parameters)
 
     @property
     def cell(self) -> str:
-        """What the runs of one cell of a table have in common: all but the seed."""
+        """Return the key of the table cell: shared by all runs that differ only in the seed."""
         return run_key(self.method, self.dataset, self.bits, None, self.part, self.parameters)
 
     def save(self, folder: Path) -> Path:
-        """Write into the store, in the place of the same run's last result."""
+        """Write the result, replacing an earlier result of the same run."""
         path = Path(folder) / self.file_name
         content = dataclasses.asdict(self)
         if self.error is None:
@@ -61,44 +64,120 @@ class Result:
 
     @classmethod
     def load(cls, path: Path) -> Result:
-        """Read one result."""
+        """Read one result file."""
         content = read_json(path)
         names = {field.name for field in dataclasses.fields(cls)}
         if (
             not isinstance(content, dict)
             or content.pop("format_version", None) != FORMAT_VERSION
             or set(content) | {"error"} != names
-            or not (content.get("error") or "precision_at_100" in content["metrics"])
+            or not (content.get("error") or PRECISION in content["metrics"])
         ):
-            raise BrokenFolderError(f"{path} is no result of this version", allowed=f"format {FORMAT_VERSION}")
+            raise BrokenFolderError(f"{path} is not a valid result file", allowed=f"format version {FORMAT_VERSION}")
         return cls(**content)
 
 
-def run_key(method: str, dataset: str, bits: int, seed: int | None, part: str, parameters: dict[str, Any]) -> str:
-    """What was run in one line: equal for equal runs; without a seed, for runs that differ by it alone."""
-    return json.dumps([method, dataset, bits, seed, part, parameters], sort_keys=True)
-
-
-def file_name(
-    method: str, dataset: str, bits: int, seed: int, part: str, parameters: dict[str, Any], data_fingerprint: str
-) -> str:
-    """Where the result of a run is kept; known before it is run."""
-    spec = [method, dataset, bits, seed, part, parameters, data_fingerprint]
-    digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:8]
-    return f"{method}-{dataset}-{bits}bits-seed{seed}-{digest}.json"
-
-
 def load_results(folder: Path) -> Iterator[Result]:
-    """Read the results of all runs of a store that ended well, in order of their file names."""
+    """Yield the results of all successful runs in a folder, ordered by file name."""
     return (result for result in _load_all(folder) if result.error is None)
 
 
 def load_failures(folder: Path) -> Iterator[Result]:
-    """Read the results of all runs of a store that failed."""
+    """Yield the results of all failed runs in a folder, ordered by file name."""
     return (result for result in _load_all(folder) if result.error is not None)
 
 
 def _load_all(folder: Path) -> Iterator[Result]:
     if not Path(folder).is_dir():
-        raise MissingFileError(f"{folder} is not there", hint="Make results with: fewbits bench run quick")
+        raise MissingFileError(f"{folder} does not exist", hint="Create results with: fewbits bench run quick")
     return (Result.load(path) for path in sorted(Path(folder).glob("*.json")))
+
+
+class Store:
+    """Results on the test part, indexed by table cell.
+
+    For each data set, only results on the most frequent version of the data (its fingerprint) are included.
+    """
+
+    def __init__(self, results: Iterable[Result], failures: Iterable[Result] = ()) -> None:
+        succeeded, failed = ([one for one in some if one.part == "test"] for some in (results, failures))
+        fingerprints = _most_frequent_fingerprints([*succeeded, *failed])
+        self.by_cell: defaultdict[str, list[Result]] = defaultdict(list)
+        self.n_excluded: Counter[str] = Counter()  # per data set: results on another version of the data
+        for result in succeeded:
+            if result.data_fingerprint == fingerprints[result.dataset]:
+                self.by_cell[result.cell].append(result)
+            else:
+                self.n_excluded[result.dataset] += 1
+        included = [result for results in self.by_cell.values() for result in results]
+        self.chance_levels = {result.dataset: result.metrics["random_floor"] for result in included}
+        self.times = RunTimes(included)
+        self._succeeded = {result.key for result in included}
+        self._failed = {result.key for result in failed if result.data_fingerprint == fingerprints[result.dataset]}
+
+    def runs(self, spec: Spec) -> list[Result]:
+        """Return the results of a run and of all runs that differ from it only in the seed."""
+        return self.by_cell.get(spec.cell, [])
+
+    def precisions(self, specs: Sequence[Spec]) -> tuple[float, ...]:
+        """Return the precision per seed of specifications that differ only in the seed."""
+        return tuple(result.metrics[PRECISION] for result in self.runs(specs[0])) if specs else ()
+
+    def count_missing(self, specs: Sequence[Spec]) -> int:
+        """Count the runs that have neither a result nor a failure on this version of the data."""
+        finished = self._succeeded | self._failed
+        return sum(spec.key not in finished for spec in specs)
+
+    def shortfall(self, specs: Sequence[Spec]) -> list[str]:
+        """Return a sentence each for missing and failed runs; an empty list if all runs have a result."""
+        n_failed = sum(spec.key in self._failed for spec in specs)
+        counts = {"are missing": self.count_missing(specs), "failed": n_failed}
+        return [f"{count} of {len(specs)} runs {state}." for state, count in counts.items() if count]
+
+    @property
+    def exclusions(self) -> list[str]:
+        """Return a sentence that counts the excluded results; an empty list if there are none."""
+        counts = ", ".join(f"{count} on {dataset}" for dataset, count in sorted(self.n_excluded.items()))
+        return [f"Results on a different version of the data are excluded: {counts}."] if counts else []
+
+
+def _most_frequent_fingerprints(results: Iterable[Result]) -> dict[str, str]:
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for result in results:
+        counts[result.dataset][result.data_fingerprint] += 1
+    return {dataset: max(count, key=lambda one: (count[one], one)) for dataset, count in counts.items()}
+
+
+class RunTimes:
+    """Estimates of run times from finished runs: medians, so that a run that stalled has no effect."""
+
+    def __init__(self, results: Iterable[Result] = ()) -> None:
+        self._by_cell: defaultdict[str, list[float]] = defaultdict(list)
+        self._by_method: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+        for result in results:
+            self.add(result)
+
+    def add(self, result: Result) -> None:
+        """Include a run, unless it failed."""
+        if result.error is None:
+            seconds = sum(result.seconds.get(phase, 0.0) for phase in PHASES)
+            self._by_cell[result.cell].append(seconds)
+            self._by_method[result.method, result.dataset].append(seconds)
+
+    def estimate(self, spec: Spec) -> float | None:
+        """Return the median over the seeds, else over the method on the data set; None without any such run."""
+        seconds = self._by_cell.get(spec.cell) or self._by_method.get((spec.method, spec.dataset_name))
+        return statistics.median(seconds) if seconds else None
+
+    def total(self, specs: Iterable[Spec]) -> tuple[float, int]:
+        """Return the estimated seconds of all runs, and the number of runs without an estimate."""
+        estimates = [self.estimate(spec) for spec in specs]
+        return sum(seconds for seconds in estimates if seconds is not None), estimates.count(None)
+
+    def remaining(self, specs: Collection[Spec]) -> float | None:
+        """Return the estimated seconds left; runs without an estimate count as the mean of the others."""
+        if not specs:
+            return 0.0
+        finished = [seconds for some in self._by_cell.values() for seconds in some]
+        estimates = [seconds for spec in specs if (seconds := self.estimate(spec)) is not None] or finished
+        return statistics.mean(estimates) * len(specs) if estimates else None

@@ -1,7 +1,7 @@
-"""Many runs, side by side in other processes: what is finished is not repeated, and a failure is a result.
+"""Run specifications in worker processes; finished runs are skipped, and a failure is stored as a result.
 
-A result is written by the process that made it, whole or not at all, and its name is known before. So the store is all
-that the runner knows about its own past: killed at any moment, it goes on where it was.
+The worker process writes the result file atomically, under a name that depends only on the specification. The result
+folder is therefore the runner's only state: killed at any moment, it resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -18,180 +18,181 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from fewbits.benchmark.evaluate import failed, keep_codes, learn_and_measure
-from fewbits.benchmark.results import Result
+from fewbits.benchmark.evaluate import failed_result, run_spec, save_codes
+from fewbits.benchmark.results import Result, RunTimes
 from fewbits.benchmark.spec import Spec
-from fewbits.benchmark.times import Times
-from fewbits.data.datasets import Dataset, load_dataset
+from fewbits.data.datasets.loading import Dataset, load_dataset
 from fewbits.errors import BrokenFolderError, DataError, FewbitsError, MissingFileError
 from fewbits.validation import check_whole_number
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-DIED = "its process died, as it does when memory runs out"
+WORKER_DIED = "the worker process died, which happens when memory runs out"
 
 
 @dataclass(frozen=True)
 class Step:
-    """How far the runner is; the first step has no result yet."""
+    """Progress of the runner; the first step, before any run, has no result."""
 
     done: int
     total: int
     finished_before: int
-    failed_before: int  # of those that were finished
-    seconds_left: float | None  # not known as long as no such run was done
+    failed_before: int  # of finished_before
+    seconds_left: float | None  # None without any finished run to estimate from
     result: Result | None = None
 
 
 def run_all(
     specs: Iterable[Spec], results: Path | None = None, *, jobs: int = 1, retry: bool = False, again: bool = False
 ) -> Iterator[Step]:
-    """Do all runs that have no result yet, and yield each result as it comes.
+    """Do all runs that have no result yet, and yield each result when it is finished.
 
     Parameters
     ----------
     results : Path, optional
-        The store. Without it nothing is kept and nothing counts as finished.
+        Folder of the result files. If None, nothing is stored and no run counts as finished.
     jobs : int
-        How many runs go side by side, each in a process of its own; with more than one, each has one thread.
+        Number of parallel runs, each in its own process; if more than one, each is limited to one thread.
     retry, again : bool
-        Whether runs that failed, or all runs, are done again.
+        Whether to repeat failed runs, or all runs.
     """
     check_whole_number("jobs", jobs, 1)
-    wanted = list({spec.key: spec for spec in specs}.values())  # a suite may name a run twice: here and in a grid
-    for spec in wanted:
+    unique = list({spec.key: spec for spec in specs}.values())  # a suite may name a run in two blocks
+    for spec in unique:
         spec.check()
-    with _Pool(min(jobs, max(len(wanted), 1))) as pool:
-        fingerprints = pool.fingerprints(list(dict.fromkeys(spec.dataset for spec in wanted)))
-
-        stored = {} if again or results is None else _stored(wanted, results, fingerprints)
-        kept = {key: result for key, result in stored.items() if not (retry and result.error)}
-        left = [spec for spec in wanted if spec.key not in kept]
-        before = (len(kept), sum(result.error is not None for result in kept.values()))
-        to_do, times = {spec.key: spec for spec in left}, Times(stored.values())
+    with _Workers(min(jobs, max(len(unique), 1))) as workers:
+        fingerprints = workers.load_fingerprints(list(dict.fromkeys(spec.dataset for spec in unique)))
+        stored = {} if again or results is None else _load_stored(unique, results, fingerprints)
+        finished = {key: result for key, result in stored.items() if not (retry and result.error)}
+        before = (len(finished), sum(result.error is not None for result in finished.values()))
+        remaining = {spec.key: spec for spec in unique if spec.key not in finished}
+        todo, times = list(remaining.values()), RunTimes(stored.values())
 
         def seconds_left() -> float | None:
-            together = times.left(to_do.values())
-            return None if together is None else together / min(pool.jobs, max(len(to_do), 1))
+            seconds = times.remaining(remaining.values())
+            return None if seconds is None else seconds / min(workers.jobs, max(len(remaining), 1))
 
-        yield Step(0, len(left), *before, seconds_left())
-        for done, result in enumerate(pool.run(left, results, fingerprints), 1):
+        yield Step(0, len(todo), *before, seconds_left())
+        for done, result in enumerate(workers.run(todo, results, fingerprints), 1):
             times.add(result)
-            to_do.pop(result.key, None)
-            yield Step(done, len(left), *before, seconds_left(), result)
+            remaining.pop(result.key, None)
+            yield Step(done, len(todo), *before, seconds_left(), result)
 
 
-def _stored(specs: Iterable[Spec], results: Path, fingerprints: dict[str, str]) -> dict[str, Result]:
-    """Results of those runs that are finished, well or not."""
-    found = {}
+def _load_stored(specs: Iterable[Spec], results: Path, fingerprints: dict[str, str]) -> dict[str, Result]:
+    """Load the results of finished runs, failed ones included."""
+    stored = {}
     for spec in specs:
-        with suppress(MissingFileError, BrokenFolderError):  # or no whole result: cut off, of another version, edited
-            found[spec.key] = Result.load(Path(results) / spec.file_name(fingerprints[spec.dataset]))
-    return found
+        with suppress(MissingFileError, BrokenFolderError):  # missing, truncated, edited, or of another version
+            stored[spec.key] = Result.load(Path(results) / spec.file_name(fingerprints[spec.dataset]))
+    return stored
 
 
-class _Pool:
-    """Some processes, each of which does one run after the other and is replaced when it dies."""
+class _Workers:
+    """Worker processes, each of which handles one run at a time and is replaced if it dies."""
 
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
-        self.free: list[ProcessPoolExecutor] = []
-        self.ids: dict[ProcessPoolExecutor, Future[int]] = {}
+        self.idle: list[ProcessPoolExecutor] = []
+        self.process_ids: dict[ProcessPoolExecutor, Future[int]] = {}
 
-    def __enter__(self) -> _Pool:
-        self.free = [self._new_process() for _ in range(self.jobs)]
+    def __enter__(self) -> _Workers:
+        self.idle = [self._start_worker() for _ in range(self.jobs)]
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End them all, in the middle of a run too: Python waits for its children before it ends itself."""
-        ids = {started.result() for started in self.ids.values() if started.done() and not started.exception()}
-        for process in self.ids:
-            process.shutdown(wait=False, cancel_futures=True)
+        """Kill all workers, even during a run: Python would wait for them before it exits."""
+        ids = {started.result() for started in self.process_ids.values() if started.done() and not started.exception()}
+        for worker in self.process_ids:
+            worker.shutdown(wait=False, cancel_futures=True)
         for child in multiprocessing.active_children():
             if child.pid in ids:
                 child.kill()
 
-    def _new_process(self) -> ProcessPoolExecutor:
-        process = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_end_with_parent)
+    def _start_worker(self) -> ProcessPoolExecutor:
+        worker = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"), initializer=_initialize_worker)
+        # Numerical libraries read the number of threads once, on import; submitting starts the process.
         with _environment(ONE_THREAD if self.jobs > 1 else {}):
-            self.ids[process] = process.submit(
-                os.getpid
-            )  # starts it: threads are counted once, when libraries are loaded
-        return process
+            self.process_ids[worker] = worker.submit(os.getpid)
+        return worker
 
-    def fingerprints(self, datasets: list[str]) -> dict[str, str]:
-        """Fingerprint of each data set; one that cannot be loaded ends all before any long work."""
-        asked = {name: self.free[n % self.jobs].submit(_look_at, name) for n, name in enumerate(datasets)}
-        found = {}
-        for name, answer in asked.items():
-            fingerprint, error = answer.result()
+    def load_fingerprints(self, datasets: list[str]) -> dict[str, str]:
+        """Return the fingerprint of each data set, or raise the error if one cannot be loaded."""
+        futures = {name: self.idle[n % self.jobs].submit(_fingerprint, name) for n, name in enumerate(datasets)}
+        fingerprints = {}
+        for name, future in futures.items():
+            fingerprint, error = future.result()
             if error:
                 raise MissingFileError(error.rstrip(".")) if fingerprint == "missing" else DataError(error.rstrip("."))
-            found[name] = fingerprint
-        return found
+            fingerprints[name] = fingerprint
+        return fingerprints
 
     def run(self, specs: list[Spec], results: Path | None, fingerprints: dict[str, str]) -> Iterator[Result]:
-        """Yield results as they come."""
+        """Yield the results in the order in which they are finished."""
         waiting = iter(specs)
         running: dict[Future[Result], tuple[Spec, ProcessPoolExecutor]] = {}
         while True:
-            while self.free and (spec := next(waiting, None)) is not None:
-                future, process = self._start(self.free.pop(), spec, results, fingerprints[spec.dataset])
-                running[future] = spec, process
+            while self.idle and (spec := next(waiting, None)) is not None:
+                future, worker = self._submit(self.idle.pop(), spec, results, fingerprints[spec.dataset])
+                running[future] = spec, worker
             if not running:
                 return
             for future in wait(running, return_when=FIRST_COMPLETED).done:
-                spec, process = running.pop(future)
+                spec, worker = running.pop(future)
                 try:
                     result = future.result()
                 except BrokenProcessPool:
-                    process = self._replace(process)
-                    result = failed(spec, fingerprints[spec.dataset], DIED)
+                    worker = self._replace(worker)
+                    result = failed_result(spec, fingerprints[spec.dataset], WORKER_DIED)
                     if results is not None:
                         result.save(results)
-                self.free.append(process)
+                self.idle.append(worker)
                 yield result
 
-    def _start(
-        self, process: ProcessPoolExecutor, spec: Spec, results: Path | None, fingerprint: str
+    def _submit(
+        self, worker: ProcessPoolExecutor, spec: Spec, results: Path | None, fingerprint: str
     ) -> tuple[Future[Result], ProcessPoolExecutor]:
+        """Submit a run, to a new worker if this one died while it was idle."""
         try:
-            return process.submit(_run, spec, results, fingerprint), process
-        except BrokenProcessPool:  # it died while it had nothing to do
-            process = self._replace(process)
-            return process.submit(_run, spec, results, fingerprint), process
+            return worker.submit(_run, spec, results, fingerprint), worker
+        except BrokenProcessPool:
+            worker = self._replace(worker)
+            return worker.submit(_run, spec, results, fingerprint), worker
 
     def _replace(self, dead: ProcessPoolExecutor) -> ProcessPoolExecutor:
         dead.shutdown(wait=False)
-        del self.ids[dead]
-        return self._new_process()
+        del self.process_ids[dead]
+        return self._start_worker()
 
 
 @contextmanager
 def _environment(variables: dict[str, str]) -> Iterator[None]:
+    """Set environment variables for the duration of a block."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
-    yield
-    for name, value in before.items():
-        if value is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = value
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
-# What follows is called in the other processes.
+# The functions below run in the worker processes.
 
 
-def _end_with_parent() -> None:
-    """A runner that was killed leaves nobody behind who goes on working."""
-    warnings.simplefilter("ignore")  # on constant bits and the like: the metrics tell, and the lines would mix
+def _initialize_worker() -> None:
+    """Make the worker exit with its parent, even if the parent is killed."""
+    warnings.simplefilter("ignore")  # such as constant bits: the metrics show them, and the output would be mixed up
     parent = multiprocessing.parent_process()
 
-    def wait_for_end() -> None:
+    def exit_with_parent() -> None:
         if parent is not None:
             parent.join()
             os._exit(1)
 
-    threading.Thread(target=wait_for_end, daemon=True).start()
+    threading.Thread(target=exit_with_parent, daemon=True).start()
 
 
 @lru_cache(maxsize=1)
@@ -199,25 +200,25 @@ def _load(name: str) -> Dataset:
     return load_dataset(name)
 
 
-def _look_at(name: str) -> tuple[str, str]:
-    """The fingerprint, or why there is none; some errors cannot travel between processes, texts can."""
+def _fingerprint(name: str) -> tuple[str, str]:
+    """Return the fingerprint and "", or the kind of error and its text: not every exception can be pickled."""
     try:
         return _load(name).fingerprint, ""
     except MissingFileError as error:
         return "missing", str(error)
     except FewbitsError as error:
-        return "wrong", str(error)
+        return "invalid", str(error)
 
 
 def _run(spec: Spec, results: Path | None, fingerprint: str) -> Result:
     try:
-        result, codes = learn_and_measure(spec, _load(spec.dataset))
-    except Exception as error:  # whatever it is, it is the result of this run and no reason to stop the others
-        result = failed(spec, fingerprint, f"{type(error).__name__}: {error}")
+        result, codes = run_spec(spec, _load(spec.dataset))
+    except Exception as error:  # any failure is the result of this run and must not stop the others
+        result = failed_result(spec, fingerprint, f"{type(error).__name__}: {error}")
     else:
         if results is not None:
-            with suppress(OSError):  # codes are a convenience
-                keep_codes(result, codes, results)
+            with suppress(OSError):  # stored codes are optional
+                save_codes(result, codes, results)
     if results is not None:
         result.save(results)
     return result

@@ -1,7 +1,9 @@
-"""Suites of runs, each a readable file: methods x data sets x lengths x seeds, and parameters."""
+"""Specifications of benchmark runs, and suites of them in TOML: methods x data sets x lengths x seeds x parameters."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,7 +13,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from fewbits.benchmark.results import file_name, run_key
 from fewbits.codes import check_n_bits
 from fewbits.data.datasets import PARTS, find_source
 from fewbits.errors import DataError, MissingFileError, ParameterError
@@ -25,69 +26,83 @@ else:  # the same library, before it was part of Python
     import tomli as tomllib
 
 SUITES = ("quick", "paper", "scale", "ablation", "estimators")
-NEEDED = {"methods", "datasets", "bits", "seeds"}
-ALLOWED = NEEDED | {"parameters", "grid"}
-LARGEST_SEED = 2**32 - 1  # of NumPy's generators
-# Not among a result's parameters: recorded elsewhere in it, or without effect on what is learned.
+REQUIRED_KEYS = {"methods", "datasets", "bits", "seeds"}
+ALLOWED_KEYS = REQUIRED_KEYS | {"parameters", "grid"}
+MAX_SEED = 2**32 - 1  # of NumPy's generators
+# Left out of a result's parameters: stored elsewhere in it, or without effect on the fitted hasher.
 UNRECORDED_PARAMETERS = ("n_bits", "random_state", *EXECUTION_PARAMETERS)
 
 
 @dataclass(frozen=True)
 class Spec:
-    """One run: what is learnt, from what, and which part the queries are."""
+    """One run: the method with its parameters, the data set, and the part that provides the queries."""
 
     method: str
     dataset: str
     bits: int
     seed: int
     part: str = "test"
-    parameters: dict[str, Any] = field(default_factory=dict)  # other than the method's own
+    parameters: dict[str, Any] = field(default_factory=dict)  # those that differ from the method's preset
 
     def check(self) -> None:
-        """Refuse a run that cannot be started."""
-        make_hasher(self.method, self.bits, self.seed, **self.parameters)
+        """Raise an error if the run cannot be started."""
+        self.hasher()
         check_n_bits(self.bits)
         find_source(self.dataset)
         if self.part not in PARTS:
             raise ParameterError("there is no such part", allowed=", ".join(PARTS), got=repr(self.part))
 
     def hasher(self) -> Hasher:
-        """The method, ready to learn."""
+        """Return the unfitted hasher."""
         return make_hasher(self.method, self.bits, self.seed, **self.parameters)
 
     @cached_property
     def all_parameters(self) -> dict[str, Any]:
-        """Parameters as a result has them: the method's own and the changed ones."""
+        """Return the parameters that a result stores: the preset's and the changed ones."""
         return {name: value for name, value in self.hasher().get_params().items() if name not in UNRECORDED_PARAMETERS}
 
-    def own(self, parameter: str) -> Any:
-        """What the method itself has for a parameter."""
+    def preset_value(self, parameter: str) -> Any:
+        """Return the value that the method's preset gives a parameter."""
         return make_hasher(self.method, self.bits).get_params()[parameter]
 
     @property
     def key(self) -> str:
-        """The same as that of this run's result, whatever the documents were."""
+        """Return the key that the result of this run will have."""
         return run_key(self.method, self.dataset_name, self.bits, self.seed, self.part, self.all_parameters)
 
     @property
     def cell(self) -> str:
-        """What the runs of one cell of a table have in common: all but the seed."""
+        """Return the key of the table cell: shared by all runs that differ only in the seed."""
         return run_key(self.method, self.dataset_name, self.bits, None, self.part, self.all_parameters)
 
     @property
     def dataset_name(self) -> str:
-        """As results have it: a .mat file has its own name, wherever it lies."""
+        """Return the name of the data set in results: for a .mat file, its name without the folder."""
         return Path(self.dataset).name
 
     def file_name(self, data_fingerprint: str) -> str:
-        """The name that this run's result will have."""
-        where = (self.method, self.dataset_name, self.bits, self.seed, self.part)
-        return file_name(*where, self.all_parameters, data_fingerprint)
+        """Return the name of the result file."""
+        run = (self.method, self.dataset_name, self.bits, self.seed, self.part)
+        return file_name(*run, self.all_parameters, data_fingerprint)
+
+
+def run_key(method: str, dataset: str, bits: int, seed: int | None, part: str, parameters: dict[str, Any]) -> str:
+    """Return a key that is equal for equal runs; with ``seed=None``, for runs that differ only in the seed."""
+    return json.dumps([method, dataset, bits, seed, part, parameters], sort_keys=True)
+
+
+def file_name(
+    method: str, dataset: str, bits: int, seed: int, part: str, parameters: dict[str, Any], data_fingerprint: str
+) -> str:
+    """Return the name of a run's result file, which depends only on what is run."""
+    run = [method, dataset, bits, seed, part, parameters, data_fingerprint]
+    digest = hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()[:8]
+    return f"{method}-{dataset}-{bits}bits-seed{seed}-{digest}.json"
 
 
 @dataclass(frozen=True)
 class Suite:
-    """Runs that belong together."""
+    """A named list of runs."""
 
     name: str
     title: str
@@ -95,53 +110,53 @@ class Suite:
 
 
 def load_suite(name: str | Path) -> Suite:
-    """Load a suite of the package by its name, or one of the user's own by the path of its TOML file."""
-    own = str(name).endswith(".toml")
-    if not own and name not in SUITES:
+    """Load a built-in suite by name, or a suite from a TOML file by path."""
+    is_file = str(name).endswith(".toml")
+    if not is_file and name not in SUITES:
         raise ParameterError(
             "there is no such suite", allowed=", ".join(SUITES) + " or a .toml file", got=repr(str(name))
         )
-    if own and not Path(name).is_file():
-        raise MissingFileError(f"{name} is not there")
-    source = Path(name) if own else files("fewbits.benchmark").joinpath("suites", f"{name}.toml")
+    if is_file and not Path(name).is_file():
+        raise MissingFileError(f"{name} does not exist")
+    source = Path(name) if is_file else files("fewbits.benchmark").joinpath("suites", f"{name}.toml")
     try:
         content = tomllib.loads(source.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{name} is not TOML", got=error) from error
+        raise DataError(f"{name} is not valid TOML", got=error) from error
     blocks = content.get("runs", [])
     if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
-        raise DataError(f"{name}: runs are not as they should be", allowed="one [[runs]] or more", got=repr(blocks))
-    specs = [spec for block in blocks for spec in _specs(block, str(name))]
+        raise DataError(f"{name}: runs is not a list of blocks", allowed="one [[runs]] or more", got=repr(blocks))
+    specs = [spec for block in blocks for spec in _expand(block, str(name))]
     if not specs:
-        raise DataError(f"{name} names no run", allowed="one [[runs]] or more", hint="See docs/benchmark.md.")
+        raise DataError(f"{name} contains no runs", allowed="one [[runs]] or more", hint="See docs/benchmark.md.")
     return Suite(Path(name).stem, str(content.get("title", "")), specs)
 
 
-def _specs(block: dict[str, Any], suite: str) -> Iterator[Spec]:
-    """All runs of one block, checked."""
-    if not _is_block(block):
+def _expand(block: dict[str, Any], suite: str) -> Iterator[Spec]:
+    """Yield all runs of a block, each checked."""
+    if not _is_valid(block):
         raise DataError(
-            f"{suite}: a block of runs is not as it should be",
-            allowed=f"lists {', '.join(sorted(NEEDED))}; tables parameters, grid (of lists)",
+            f"{suite}: a [[runs]] block is not valid",
+            allowed=f"lists {', '.join(sorted(REQUIRED_KEYS))}; tables parameters, grid (of lists)",
             got=", ".join(f"{name} = {value!r}" for name, value in sorted(block.items())),
         )
     grid = block.get("grid", {})
     for seed in block["seeds"]:
-        check_whole_number(f"{suite}: a seed", seed, 0, LARGEST_SEED)
+        check_whole_number(f"{suite}: a seed", seed, 0, MAX_SEED)
     for dataset, method, bits, seed in product(block["datasets"], block["methods"], block["bits"], block["seeds"]):
         for values in product(*grid.values()):
-            chosen = {**block.get("parameters", {}), **dict(zip(grid, values, strict=True))}
-            spec = Spec(method, dataset, bits, seed, parameters=chosen)
+            parameters = {**block.get("parameters", {}), **dict(zip(grid, values, strict=True))}
+            spec = Spec(method, dataset, bits, seed, parameters=parameters)
             spec.check()
             yield spec
 
 
-def _is_block(block: dict[str, Any]) -> bool:
+def _is_valid(block: dict[str, Any]) -> bool:
     tables = [block.get(name, {}) for name in ("parameters", "grid")]
     return (
-        set(block) >= NEEDED
-        and set(block) <= ALLOWED
-        and all(isinstance(block[name], list) for name in NEEDED)
+        set(block) >= REQUIRED_KEYS
+        and set(block) <= ALLOWED_KEYS
+        and all(isinstance(block[name], list) for name in REQUIRED_KEYS)
         and all(isinstance(table, dict) for table in tables)
         and all(isinstance(values, list) for values in tables[1].values())
     )

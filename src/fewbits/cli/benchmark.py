@@ -13,8 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.text import Text
 
 from fewbits.benchmark.compare import compare, load_baseline
-from fewbits.benchmark.evaluate import count_left_out, reevaluate
-from fewbits.benchmark.experiments.latent import BITS, DATASET, PICTURED, load_figures, make_figure, save_figure
+from fewbits.benchmark.evaluate import count_skipped, reevaluate
+from fewbits.benchmark.experiments import LatentSpace
+from fewbits.benchmark.experiments.latent import BITS, DATASET, SHOWN_METHODS
 from fewbits.benchmark.own import (
     COMPARED,
     LENGTHS,
@@ -26,10 +27,9 @@ from fewbits.benchmark.own import (
 )
 from fewbits.benchmark.report import write_report
 from fewbits.benchmark.report.comparison import render_comparison
-from fewbits.benchmark.results import Result, load_failures, load_results
+from fewbits.benchmark.results import Result, Store, load_failures, load_results
 from fewbits.benchmark.runner import Step, run_all
 from fewbits.benchmark.spec import load_suite
-from fewbits.benchmark.store import Store
 from fewbits.cli.options import AsJson, Encoding, IdField, MaxFeatures, TextFields, TokenPattern
 from fewbits.cli.output import err, out, print_json, print_table, watch
 from fewbits.data import read_documents
@@ -79,7 +79,7 @@ def bench_measure(
     for name in changed:
         print(name)
     err.print(f"{len(measured)} results measured again, {len(changed)} have changed", markup=False, soft_wrap=True)
-    for reason, count in count_left_out(results, measured).items():
+    for reason, count in count_skipped(results, measured).items():
         if count:
             err.print(f"{count} left out: {reason}", markup=False, soft_wrap=True)
 
@@ -99,7 +99,7 @@ def bench_compare(
     found = list(load_results(results))
     before = load_baseline(against, results)  # before anything is printed
     failures = list(load_failures(results))
-    print(render_comparison(Store(found, failures), load_figures(results)), end="")
+    print(render_comparison(Store(found, failures), LatentSpace.load(results)), end="")
     comparison = compare([*found, *failures], before, tolerance)
     err.print(f"beside {against}: {comparison}", markup=False, soft_wrap=True)
     if not comparison.compared:
@@ -131,7 +131,7 @@ def bench_report(
 @bench.command("figures")
 def bench_figures(
     method: Annotated[
-        list[str] | None, typer.Option(help=f"Neural method, or several. [default: {', '.join(PICTURED)}]")
+        list[str] | None, typer.Option(help=f"Neural method, or several. [default: {', '.join(SHOWN_METHODS)}]")
     ] = None,
     dataset: Annotated[str, typer.Option(help="Data set.")] = DATASET,
     bits: Annotated[int, typer.Option("--bits", help="Code length.")] = BITS,
@@ -142,8 +142,9 @@ def bench_figures(
     Example: fewbits bench figures --method nash
     """
     loaded = load_dataset(dataset, progress=err.is_terminal)
-    for name in watch(method or list(PICTURED), "Learning"):
-        err.print(f"saved {save_figure(make_figure(name, loaded, bits), results)}", markup=False, soft_wrap=True)
+    chosen = method or list(SHOWN_METHODS)
+    for figure in watch(LatentSpace(loaded, chosen, bits).measure(), "Training", total=len(chosen)):
+        err.print(f"saved {LatentSpace.save(figure, results)}", markup=False, soft_wrap=True)
 
 
 @bench.command("own")

@@ -9,18 +9,16 @@ from typing import Annotated, Any
 
 import typer
 
-from fewbits.benchmark.describe import describe
-from fewbits.benchmark.experiments.estimators import compare_estimators, save_facts
-from fewbits.benchmark.experiments.known_items import LEARN_FROM, compare_known_items, save_known_items, split_titles
-from fewbits.benchmark.experiments.service import measure_load, save_load
-from fewbits.benchmark.experiments.speed import (
-    TimeToQuality,
-    TrainingSpeed,
-    save_speed,
-    time_to_quality,
-    training_speed,
+from fewbits.benchmark.evaluate import describe
+from fewbits.benchmark.experiments import (
+    EstimatorComparison,
+    Experiment,
+    KnownItemSearch,
+    ServiceLoad,
+    SupervisionComparison,
+    TrainingTime,
 )
-from fewbits.benchmark.experiments.supervision import compare_supervision, save_supervision
+from fewbits.benchmark.experiments.known_items import TRAINING_SIZE, split_titles
 from fewbits.benchmark.runner import run_all
 from fewbits.benchmark.spec import Spec
 from fewbits.benchmark.tune import tune as search_weights
@@ -156,14 +154,17 @@ def bench_estimators(
 
     Example: fewbits bench estimators --dataset ng20 --bits 32 --bits 128 --save
     """
-    folder = results / "estimators"
     loaded = load_dataset(dataset, progress=err.is_terminal)
-    for length in bits or [32]:
-        facts = compare_estimators(loaded, length)
-        if save:
-            err.print(f"saved {save_facts(facts, folder)}", markup=False, soft_wrap=True)
-        for fact in facts:
-            print_json(fact)
+    _run_experiment(EstimatorComparison(loaded, bits or [32]), results if save else None)
+
+
+def _run_experiment(experiment: Experiment[Any], results: Path | None) -> None:
+    """Measure, save the facts if there is a folder for them, and print them."""
+    for facts in watch(experiment.measure(), "Measuring"):
+        if results is not None:
+            err.print(f"saved {experiment.save(facts, results)}", markup=False, soft_wrap=True)
+        for one in facts if isinstance(facts, list) else [facts]:
+            print_json(one)
 
 
 @bench.command("speed")
@@ -176,18 +177,7 @@ def bench_speed(
 
     Example: fewbits bench speed --save
     """
-    folder = results / "speed"
-    names = dataset or ["ng20", "arxiv"]
-
-    def tell(facts: TrainingSpeed | TimeToQuality) -> None:
-        if save:
-            err.print(f"saved {save_speed(facts, folder)}", markup=False, soft_wrap=True)
-        print_json(facts)
-
-    for name in watch(names, "Training"):
-        tell(training_speed(name))
-    if "ng20" in names:
-        tell(time_to_quality(load_dataset("ng20", progress=err.is_terminal)))
+    _run_experiment(TrainingTime(dataset or ["ng20", "arxiv"]), results if save else None)
 
 
 @bench.command("supervision")
@@ -203,12 +193,8 @@ def bench_supervision(
 
     Example: fewbits bench supervision --dataset ng20 --bits 32 --save
     """
-    folder = results / "supervision"
-    facts = compare_supervision(load_dataset(dataset, progress=err.is_terminal), bits, seed or [0, 1, 2], part=part)
-    if save:
-        err.print(f"saved {save_supervision(facts, folder)}", markup=False, soft_wrap=True)
-    for fact in facts:
-        print_json(fact)
+    loaded = load_dataset(dataset, progress=err.is_terminal)
+    _run_experiment(SupervisionComparison(loaded, bits, seed or [0, 1, 2], part), results if save else None)
 
 
 @bench.command("known-items")
@@ -218,7 +204,7 @@ def bench_known_items(
         list[int] | None, typer.Option("--bits", help="Code length, or several. [default: 64 and 128]")
     ] = None,
     method: Annotated[str, typer.Option(help="Method that learns the codes.")] = "bernoulli-vae",
-    learn_from: Annotated[int, typer.Option(help="Documents that the codes are learnt from.")] = LEARN_FROM,
+    learn_from: Annotated[int, typer.Option(help="Documents that the codes are learnt from.")] = TRAINING_SIZE,
     checkpoint: Annotated[Path | None, typer.Option(help="Folder to keep the training in, and to go on from.")] = None,
     save: Annotated[bool, typer.Option("--save", help="Write a JSON file.")] = False,
     results: Folder = Path("results"),
@@ -227,21 +213,16 @@ def bench_known_items(
 
     Example: fewbits bench known-items --dataset arxiv --save
     """
-    folder = results / "known-items"
-    documents = split_titles(load_dataset(dataset, progress=err.is_terminal))
-    for length in bits or [64, 128]:
-        comparison = compare_known_items(
-            dataset,
-            documents,
-            length,
-            method=method,
-            learn_from=learn_from,
-            checkpoint=checkpoint,
-            watch=lambda what: err.print(what, markup=False),
-        )
-        if save:
-            err.print(f"saved {save_known_items(comparison, folder)}", markup=False, soft_wrap=True)
-        print_json(comparison)
+    experiment = KnownItemSearch(
+        dataset,
+        split_titles(load_dataset(dataset, progress=err.is_terminal)),
+        bits or [64, 128],
+        method=method,
+        training_size=learn_from,
+        checkpoint=checkpoint,
+        progress=lambda step: err.print(step, markup=False),
+    )
+    _run_experiment(experiment, results if save else None)
 
 
 @bench.command("service")
@@ -262,11 +243,8 @@ def bench_service(
 
     Example: fewbits bench service --clients 32 --seconds 30 --save
     """
-    folder = results / "service"
-    for facts in measure_load(documents, clients, seconds, tuple(rescore or ("none", "words")), engine):
-        if save:
-            err.print(f"saved {save_load(facts, folder)}", markup=False, soft_wrap=True)
-        print_json(facts)
+    experiment = ServiceLoad(documents, clients, seconds, tuple(rescore or ("none", "words")), engine)
+    _run_experiment(experiment, results if save else None)
 
 
 def methods(as_json: AsJson = False) -> None:

@@ -1,1 +1,32 @@
-"""Measurements other than precision, each saved as JSON and rendered as a page."""
+"""Experiments: measurements other than the precision of runs, each with facts in JSON files and a page."""
+
+from typing import Any
+
+from fewbits.benchmark.experiments.base import Experiment, markdown_table
+from fewbits.benchmark.experiments.estimators import EstimatorComparison
+from fewbits.benchmark.experiments.known_items import KnownItemSearch
+from fewbits.benchmark.experiments.latent import LatentSpace
+from fewbits.benchmark.experiments.service import ServiceLoad
+from fewbits.benchmark.experiments.speed import TrainingTime
+from fewbits.benchmark.experiments.supervision import SupervisionComparison
+
+EXPERIMENTS: tuple[type[Experiment[Any]], ...] = (
+    EstimatorComparison,
+    KnownItemSearch,
+    LatentSpace,
+    ServiceLoad,
+    TrainingTime,
+    SupervisionComparison,
+)
+
+__all__ = [
+    "EXPERIMENTS",
+    "EstimatorComparison",
+    "Experiment",
+    "KnownItemSearch",
+    "LatentSpace",
+    "ServiceLoad",
+    "SupervisionComparison",
+    "TrainingTime",
+    "markdown_table",
+]

@@ -1,7 +1,6 @@
-"""Known items: is a document that somebody has in mind found by the few words of its title?
+"""Known-item search: how often the title of a document finds the document, and how fast, by way of ranking.
 
-The titles are queries against the bodies alone. Of each way to rank: the share of titles whose own document is among
-the first ten, and the time of a query. The length of the shortlist is chosen on other titles than those reported.
+Titles are queries against the bodies alone. The length of the shortlist is chosen on other titles than those reported.
 """
 
 from __future__ import annotations
@@ -9,14 +8,14 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fewbits.benchmark.report.tables import markdown
+from fewbits.benchmark.experiments.base import Experiment, markdown_table
 from fewbits.data import Document, DocumentId
 from fewbits.data.datasets import Dataset
 from fewbits.errors import DataError
@@ -24,21 +23,21 @@ from fewbits.features import TextVectorizer
 from fewbits.hashers.registry import make_hasher
 from fewbits.search import SearchEngine
 from fewbits.search.rerank import SHORTLIST
-from fewbits.storage import read_json, write_json
 
 DEPTH = 10
-REPORTED, CHOOSING = 2_000, 500  # titles
+N_REPORTED, N_CHOOSING = 2_000, 500  # titles
 SHORTLISTS = (300, 1_000, 3_000, 10_000)
-LEARN_FROM = 30_000
+TRAINING_SIZE = 30_000
 EXACT = "tf-idf cosine, exact"
 CODES, BITS, WORDS = "codes alone", "codes, bits weighed by certainty", "codes, then words of a shortlist"
+RANKING_TITLES = {BITS: "codes, bits weighted by confidence", WORDS: "codes, then cosine of a shortlist"}
 
 Find = Callable[[str], Sequence[DocumentId]]
 
 
 @dataclass(frozen=True)
-class Titled:
-    """A document in two parts: what somebody types, and what is searched."""
+class TitledDocument:
+    """A document split into the query and the text that is searched."""
 
     id: DocumentId
     title: str
@@ -47,11 +46,11 @@ class Titled:
 
 @dataclass(frozen=True)
 class KnownItems:
-    """How often a way to rank finds the document of a title among its first ten, and how fast."""
+    """How often a ranking puts the document of a title among the first DEPTH, and how fast."""
 
     ranking: str
     shortlist: int | None
-    titles: str  # reported, or those that the shortlist was chosen on
+    titles: str  # "reported", or "choosing": those used to choose the length of the shortlist
     queries: int
     share: float
     of_exact: float
@@ -60,96 +59,149 @@ class KnownItems:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All ways to rank one collection with codes of one length."""
+    """All rankings of one collection with codes of one length."""
 
     dataset: str
     method: str
     bits: int
     documents: int
-    learnt_from: int
+    learnt_from: int  # documents the hasher was fitted on
     default_shortlist: int
     rows: list[KnownItems]
-    load: float | None = None  # of the machine while measuring, a core; None where it was not noted
+    load: float | None = None  # of the machine during the measurement, per core; None if unknown
 
 
-def split_titles(dataset: Dataset) -> list[Titled]:
-    """Training documents whose texts begin with a line that is their title."""
+def split_titles(dataset: Dataset) -> list[TitledDocument]:
+    """Split each training document into its first line, the title, and the rest."""
     if dataset.train.texts is None:
-        raise DataError(f"{dataset.name} has no texts", allowed="a set whose texts begin with a title, such as arxiv")
+        raise DataError(
+            f"{dataset.name} has no texts", allowed="a data set whose texts begin with a title, such as arxiv"
+        )
     parts = (text.partition("\n") for text in dataset.train.texts)
-    return [Titled(id, title, body) for id, (title, _, body) in zip(dataset.train.ids, parts, strict=True)]
+    return [TitledDocument(id, title, body) for id, (title, _, body) in zip(dataset.train.ids, parts, strict=True)]
 
 
-def compare_known_items(
-    name: str,
-    documents: Sequence[Titled],
-    n_bits: int,
-    *,
-    method: str = "bernoulli-vae",
-    learn_from: int = LEARN_FROM,
-    reported: int = REPORTED,
-    choosing: int = CHOOSING,
-    shortlists: Sequence[int] = SHORTLISTS,
-    max_features: int = 20_000,
-    checkpoint: Path | None = None,
-    watch: Callable[[str], Any] = lambda _: None,
-) -> Comparison:
-    """Measure all ways to rank, with codes learnt from a sample of the bodies."""
-    vectorizer = TextVectorizer(max_features=max_features)
-    rows = vectorizer.fit_transform(document.body for document in documents)
-    order = np.random.default_rng(0).permutation(len(documents))
-    sets = {"reported": order[:reported], "choosing": order[reported : reported + choosing]}
-    titles = {name: [documents[row] for row in chosen] for name, chosen in sets.items()}
-    watch(EXACT)
-    exact = _exact(vectorizer, rows, [document.id for document in documents])
-    measured = {which: _measure(exact, EXACT, None, which, items, None) for which, items in titles.items()}
-    sample = np.sort(np.random.default_rng(0).choice(len(documents), min(learn_from, len(documents)), replace=False))
-    watch(f"learning {n_bits} bits")
-    learnt = _engine(vectorizer, rows, documents, sample, method, n_bits, checkpoint)
-    ways: list[tuple[str, str, int | None, str]] = [
-        (CODES, "none", None, "reported"),
-        (BITS, "bits", None, "reported"),
-        (WORDS, "words", SHORTLIST, "reported"),
-        *((WORDS, "words", shortlist, "choosing") for shortlist in shortlists),
-    ]
-    results = list(measured.values())
-    with tempfile.TemporaryDirectory(prefix="fewbits-known-items-") as place:
-        learnt.save(Path(place) / "engine")
-        engine = SearchEngine.load(Path(place) / "engine", verify=False)
-        for ranking, rescore, shortlist, which in ways:
-            watch(ranking)
-            find = _finder(engine, rescore, shortlist)
-            results.append(_measure(find, ranking, shortlist, which, titles[which], measured[which].share))
-    return Comparison(name, method, n_bits, len(documents), len(sample), SHORTLIST, results, _load())
+@dataclass(frozen=True)
+class KnownItemSearch(Experiment[Comparison]):
+    """Measure all rankings, with a hasher fitted on a sample of the bodies."""
+
+    folder = "known-items"
+    page = "known-items.md"
+
+    dataset_name: str
+    documents: Sequence[TitledDocument]
+    lengths: Sequence[int] = (64, 128)
+    method: str = "bernoulli-vae"
+    training_size: int = TRAINING_SIZE
+    n_reported: int = N_REPORTED
+    n_choosing: int = N_CHOOSING
+    shortlists: Sequence[int] = SHORTLISTS
+    max_features: int = 20_000
+    checkpoint: Path | None = None
+    progress: Callable[[str], object] = lambda _: None
+
+    def measure(self) -> Iterator[Comparison]:
+        """Yield the facts of one code length at a time."""
+        documents = self.documents
+        vectorizer = TextVectorizer(max_features=self.max_features)
+        rows = vectorizer.fit_transform(document.body for document in documents)
+        order = np.random.default_rng(0).permutation(len(documents))
+        choosing_end = self.n_reported + self.n_choosing
+        samples = {"reported": order[: self.n_reported], "choosing": order[self.n_reported : choosing_end]}
+        queries = {name: [documents[row] for row in chosen] for name, chosen in samples.items()}
+        for n_bits in self.lengths:
+            self.progress(EXACT)
+            exact = _exact_search(vectorizer, rows, [document.id for document in documents])
+            baseline = {name: _measure(exact, EXACT, None, name, titles) for name, titles in queries.items()}
+            self.progress(f"fitting {n_bits} bits")
+            engine, training_size = self._fit(vectorizer, rows, n_bits)
+            measured = [*baseline.values(), *self._rankings(engine, queries, baseline)]
+            yield Comparison(
+                self.dataset_name,
+                self.method,
+                n_bits,
+                len(documents),
+                training_size,
+                SHORTLIST,
+                measured,
+                _machine_load(),
+            )
+
+    def _fit(self, vectorizer: TextVectorizer, rows: Any, n_bits: int) -> tuple[SearchEngine, int]:
+        """Return an engine of the bodies, and the number of documents that its hasher was fitted on."""
+        count = len(self.documents)
+        sample = np.sort(np.random.default_rng(0).choice(count, min(self.training_size, count), replace=False))
+        hasher = make_hasher(self.method, n_bits, 0)
+        if self.checkpoint is not None and "checkpoint" in hasher.get_params():
+            hasher.set_params(checkpoint=str(self.checkpoint / str(n_bits)))
+        hasher.fit(rows[sample])
+        bodies = (Document(document.id, document.body) for document in self.documents)
+        engine = SearchEngine.from_parts(vectorizer, hasher, bodies, rows, {"method": self.method})
+        return engine, len(sample)
+
+    def _rankings(
+        self,
+        engine: SearchEngine,
+        queries: dict[str, list[TitledDocument]],
+        baseline: dict[str, KnownItems],
+    ) -> Iterator[KnownItems]:
+        """Measure the rankings by codes, on an engine that was saved and loaded, as a service would use it."""
+        rankings: list[tuple[str, str, int | None, str]] = [
+            (CODES, "none", None, "reported"),
+            (BITS, "bits", None, "reported"),
+            (WORDS, "words", SHORTLIST, "reported"),
+            *((WORDS, "words", shortlist, "choosing") for shortlist in self.shortlists),
+        ]
+        with tempfile.TemporaryDirectory(prefix="fewbits-known-items-") as folder:
+            engine.save(Path(folder) / "engine")
+            loaded = SearchEngine.load(Path(folder) / "engine", verify=False)
+            for ranking, rescore, shortlist, titles in rankings:
+                self.progress(ranking)
+                facts = _measure(
+                    _engine_search(loaded, rescore, shortlist), ranking, shortlist, titles, queries[titles]
+                )
+                exact_share = baseline[titles].share
+                yield replace(facts, of_exact=round(facts.share / exact_share, 3) if exact_share else 1.0)
+
+    @classmethod
+    def file_name(cls, facts: Comparison) -> str:
+        """Return the name of the JSON file."""
+        return f"known-items-{facts.dataset}-{facts.bits}bits.json"
+
+    @classmethod
+    def from_json(cls, content: Any) -> Comparison:
+        """Return the facts in the content of a JSON file."""
+        return Comparison(**{**content, "rows": [KnownItems(**row) for row in content["rows"]]})
+
+    @classmethod
+    def render(cls, facts: Sequence[Comparison]) -> str:
+        """Return the page in Markdown."""
+        parts = [INTRODUCTION]
+        for one in facts:
+            load = "" if one.load is None else f" The load of the machine was {one.load} per core."
+            parts.append(f"## {one.dataset}, {one.bits} bits\n")
+            parts.append(
+                f"{one.documents:,} documents; codes of `{one.method}`, fitted on a random sample of"
+                f" {one.learnt_from:,}. {one.rows[0].queries:,} titles.{load}\n"
+            )
+            parts.append(_table([row for row in one.rows if row.titles == "reported"]))
+            parts.append("Length of the shortlist, on other titles:\n")
+            parts.append(_table([row for row in one.rows if row.titles == "choosing"]))
+            command = f"fewbits bench known-items --dataset {one.dataset} --bits {one.bits} --save"
+            parts.append(f"```sh\n{command}\n```\n")
+        return "\n".join(parts)
 
 
-def _load() -> float | None:
-    """What the machine had to do in the last minutes, a core."""
+def _machine_load() -> float | None:
+    """Return the load of the machine over the last 15 minutes per core, if the system reports it."""
     return round(os.getloadavg()[2] / (os.cpu_count() or 1), 2) if hasattr(os, "getloadavg") else None
 
 
-def _engine(
-    vectorizer: TextVectorizer,
-    rows: Any,
-    documents: Sequence[Titled],
-    sample: Any,
-    method: str,
-    n_bits: int,
-    checkpoint: Path | None,
-) -> SearchEngine:
-    hasher = make_hasher(method, n_bits, 0)
-    if checkpoint is not None and "checkpoint" in hasher.get_params():
-        hasher.set_params(checkpoint=str(checkpoint / str(n_bits)))
-    hasher.fit(rows[sample])
-    bodies = (Document(document.id, document.body) for document in documents)
-    return SearchEngine.from_fitted(vectorizer, hasher, bodies, rows, method=method)
+def _engine_search(engine: SearchEngine, rescore: str, shortlist: int | None) -> Find:
+    return lambda title: [hit.id for hit in engine.search(title, DEPTH, rescore=rescore, shortlist=shortlist)]
 
 
-def _finder(engine: SearchEngine, rescore: str, shortlist: int | None) -> Find:
-    return lambda title: [hit.id for hit in engine.search(title, DEPTH, rerank=rescore, shortlist=shortlist)]
-
-
-def _exact(vectorizer: TextVectorizer, rows: Any, ids: Sequence[DocumentId]) -> Find:
+def _exact_search(vectorizer: TextVectorizer, rows: Any, ids: Sequence[DocumentId]) -> Find:
     columns = rows.T.tocsr()
 
     def find(title: str) -> Sequence[DocumentId]:
@@ -160,74 +212,28 @@ def _exact(vectorizer: TextVectorizer, rows: Any, ids: Sequence[DocumentId]) -> 
 
 
 def _measure(
-    find: Find,
-    ranking: str,
-    shortlist: int | None,
-    titles: str,
-    items: Sequence[Titled],
-    exact_share: float | None,
+    find: Find, ranking: str, shortlist: int | None, titles: str, documents: Sequence[TitledDocument]
 ) -> KnownItems:
-    found = 0
+    n_found = 0
     seconds = []
-    for item in items:
+    for document in documents:
         start = time.perf_counter()
         try:
-            found += item.id in find(item.title)
-        except DataError:  # a title without a known word finds nothing
+            n_found += document.id in find(document.title)
+        except DataError:  # a title without a word of the vocabulary finds nothing
             continue
         finally:
             seconds.append(time.perf_counter() - start)
-    share = round(found / len(items), 4)
-    return KnownItems(
-        ranking,
-        shortlist,
-        titles,
-        len(items),
-        share,
-        round(share / exact_share, 3) if exact_share else 1.0,
-        round(float(np.median(seconds)) * 1000, 2),
-    )
-
-
-def save_known_items(comparison: Comparison, folder: Path) -> Path:
-    """Write one file for a data set and length."""
-    path = Path(folder) / f"known-items-{comparison.dataset}-{comparison.bits}bits.json"
-    write_json(path, asdict(comparison))
-    return path
-
-
-def render_known_items(folder: Path) -> str:
-    """Tables in Markdown of all files of a folder."""
-    parts = [INTRODUCTION]
-    for facts in sorted(map(_read, Path(folder).glob("known-items-*.json")), key=lambda one: (one.dataset, one.bits)):
-        rows = facts.rows
-        parts.append(f"## {facts.dataset}, {facts.bits} bits\n")
-        parts.append(
-            f"{facts.documents:,} documents; codes of `{facts.method}`, learnt from {facts.learnt_from:,} of them, a"
-            f" random choice. {rows[0].queries:,} titles{_told(facts.load)}:\n"
-        )
-        parts.append(_table([row for row in rows if row.titles == "reported"]))
-        parts.append("The length of the shortlist, on other titles:\n")
-        parts.append(_table([row for row in rows if row.titles == "choosing"]))
-        command = f"fewbits bench known-items --dataset {facts.dataset} --bits {facts.bits} --save"
-        parts.append(f"```sh\n{command}\n```\n")
-    return "\n".join(parts)
-
-
-def _told(load: float | None) -> str:
-    return "" if load is None else f", on a machine with a load of {load} a core"
-
-
-def _read(path: Path) -> Comparison:
-    content = read_json(path)
-    return Comparison(**{**content, "rows": [KnownItems(**row) for row in content["rows"]]})
+    milliseconds = round(float(np.median(seconds)) * 1000, 2)
+    share = round(n_found / len(documents), 4)
+    return KnownItems(ranking, shortlist, titles, len(documents), share, 1.0, milliseconds)
 
 
 def _table(rows: Sequence[KnownItems]) -> str:
-    header = ["ranking", "shortlist", "among the first ten", "of exact", "ms a query"]
+    header = ["ranking", "shortlist", "found in the top ten", "relative to exact", "ms per query"]
     cells = [
         [
-            row.ranking,
+            RANKING_TITLES.get(row.ranking, row.ranking),
             "" if row.shortlist is None else f"{row.shortlist:,}",
             f"{row.share:.3f}",
             f"{row.of_exact:.2f}",
@@ -235,21 +241,21 @@ def _table(rows: Sequence[KnownItems]) -> str:
         ]
         for row in rows
     ]
-    return markdown(header, cells)
+    return markdown_table(header, cells)
 
 
 INTRODUCTION = f"""\
-# Known items
+# Known-item search
 
-Rendered by `fewbits bench report`. Somebody has a document in mind and types a few
-words of it: the titles of documents are queries against their bodies alone. A figure is the share of titles whose own
-document is among the first {DEPTH} hits, and what that is of the exact tf-idf cosine over all documents; the time is
-the median of a whole query, from text to documents, one at a time in one thread. Where the machine had other work to
-do, times are longer than they need be, and only their ratios inside a table mean something.
+Rendered by `fewbits bench report`. A user looks for a particular document and types a few words of it: the titles of
+documents are queries against their bodies alone. The tables show the share of titles whose own document is among the
+first {DEPTH} hits, and that share relative to the exact tf-idf cosine over all documents. The time is the median of a
+whole query, from text to documents, one query at a time in one thread. On a machine with other load, times are longer
+than necessary, and only their ratios within a table are meaningful.
 
-A title says little to a short code, and a code was made to say what a document is about, not which one it is. So by
-default `search` takes a shortlist of the {SHORTLIST:,} documents whose codes are nearest, each bit weighed by how sure
-the query is of it, and orders it by the cosine of the words. The length of the shortlist was chosen on titles that are
-not among those reported: the shortest of those tried that, with 64 bits, keeps nine tenths of what the exact cosine
-finds.
+A title contains little information for a short code, and codes represent what a document is about, not which document
+it is. By default, `search` therefore takes a shortlist of the {SHORTLIST:,} documents with the nearest codes, where
+each bit is weighted by the confidence of the query's bit, and ranks it by the cosine of the words. The length of the
+shortlist was chosen on titles that are not among those reported: the shortest of those tried that finds at least nine
+tenths of what the exact cosine finds, at 64 bits.
 """

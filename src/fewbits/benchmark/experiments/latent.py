@@ -1,13 +1,9 @@
-"""What pictures need a trained model for: the latent space drawn in a plane, and the words nearest to some words.
-
-Learning takes minutes, drawing seconds. So what was found is saved as a small file, and the report only reads it.
-"""
+"""Latent spaces of trained models: documents projected to the plane, and nearest words by the decoder's embeddings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,19 +12,18 @@ from scipy.special import expit
 from sklearn.preprocessing import normalize
 
 from fewbits.benchmark.evaluate import versions
-from fewbits.data.datasets import Dataset
+from fewbits.benchmark.experiments.base import Experiment
+from fewbits.data.datasets.loading import Dataset
 from fewbits.errors import MissingExtraError, ParameterError
 from fewbits.hashers._neural import NeuralHasher
 from fewbits.hashers.registry import METHODS, find_method, make_hasher
 from fewbits.hashers.vdsh import VDSH
-from fewbits.storage import read_json, write_json
 
-FOLDER = "figures"
-PICTURED = ("arm-dvae", "nash", "vdsh", "bernoulli-vae")
-DATASET, BITS = "ng20", 32  # what the paper draws
+SHOWN_METHODS = ("arm-dvae", "nash", "vdsh", "bernoulli-vae")
+DATASET, BITS = "ng20", 32  # those of the paper's figure
 WORDS = ("weapons", "medical", "companies", "book")
-NEIGHBOURS = 4
-POINTS = 2000
+N_NEAREST_WORDS = 4
+MAX_POINTS = 2000
 
 
 @dataclass(frozen=True)
@@ -40,68 +35,86 @@ class Figure:
     bits: int
     seed: int
     label_names: list[str]
-    classes: list[int]  # of each point: its document's first label
+    classes: list[int]  # per point: the first label of its document
     points: list[list[float]]  # x and y
-    words: dict[str, list[str]]  # the nearest to each
+    words: dict[str, list[str]]  # nearest words of each word
     versions: dict[str, str]
     data_fingerprint: str
 
 
-def make_figure(method: str, dataset: Dataset, bits: int = BITS, seed: int = 0, words: Sequence[str] = WORDS) -> Figure:
-    """Train a neural method without changes to its parameters, and look at what it has learnt."""
-    if not issubclass(find_method(method).hasher, NeuralHasher):
-        neural = [name for name, known in METHODS.items() if issubclass(known.hasher, NeuralHasher)]
-        raise ParameterError(f"{method} has no latent space", allowed=", ".join(neural), got=method)
-    project = _projection()
-    hasher = make_hasher(method, bits, seed).fit(dataset.train.features, dataset.train.labels)
-    assert isinstance(hasher, NeuralHasher)
-    test = dataset.test
-    chosen = np.sort(np.random.default_rng(0).permutation(len(test))[:POINTS])
-    latent = hasher._logits(test.features[chosen])
-    if not isinstance(hasher, VDSH):  # there, these are the means of the latent variable already
-        latent = expit(latent)
-    return Figure(
-        method=method,
-        dataset=dataset.name,
-        bits=bits,
-        seed=seed,
-        label_names=dataset.label_names,
-        classes=np.asarray(test.labels[chosen].argmax(axis=1)).ravel().tolist(),
-        points=np.round(project(latent), 2).astype(float).tolist(),
-        words=nearest_words(hasher.decoder_embeddings_, dataset.vocabulary, words),
-        versions=versions(),
-        data_fingerprint=dataset.fingerprint,
-    )
+@dataclass(frozen=True)
+class LatentSpace(Experiment[Figure]):
+    """Train neural methods with their preset parameters and project the test documents to the plane.
+
+    Training takes minutes and drawing seconds: the report only reads the stored points.
+    """
+
+    folder = "figures"
+
+    dataset: Dataset
+    methods: Sequence[str] = SHOWN_METHODS
+    bits: int = BITS
+    seed: int = 0
+    words: Sequence[str] = WORDS
+
+    def measure(self) -> Iterator[Figure]:
+        """Yield the figure of one method at a time."""
+        neural = [name for name, method in METHODS.items() if issubclass(method.hasher, NeuralHasher)]
+        for name in self.methods:
+            if find_method(name).name not in neural:
+                raise ParameterError(f"{name} has no latent space", allowed=", ".join(neural), got=name)
+        project = _projection()
+        for name in self.methods:
+            yield self._figure(name, project)
+
+    def _figure(self, method: str, project: Any) -> Figure:
+        dataset = self.dataset
+        hasher = make_hasher(method, self.bits, self.seed).fit(dataset.train.features, dataset.train.labels)
+        assert isinstance(hasher, NeuralHasher)
+        sample = np.sort(np.random.default_rng(0).permutation(len(dataset.test))[:MAX_POINTS])
+        latent = hasher._logits(dataset.test.features[sample])
+        if not isinstance(hasher, VDSH):  # whose logits are the means of a Gaussian
+            latent = expit(latent)
+        return Figure(
+            method=method,
+            dataset=dataset.name,
+            bits=self.bits,
+            seed=self.seed,
+            label_names=dataset.label_names,
+            classes=np.asarray(dataset.test.labels[sample].argmax(axis=1)).ravel().tolist(),
+            points=np.round(project(latent), 2).astype(float).tolist(),
+            words=nearest_words(hasher.decoder_embeddings_, dataset.vocabulary, self.words),
+            versions=versions(),
+            data_fingerprint=dataset.fingerprint,
+        )
+
+    @classmethod
+    def file_name(cls, facts: Figure) -> str:
+        """Return the name of the JSON file."""
+        return f"{facts.method}-{facts.dataset}-{facts.bits}bits.json"
+
+    @classmethod
+    def from_json(cls, content: Any) -> Figure:
+        """Return the facts in the content of a JSON file."""
+        return Figure(**content)
 
 
 def nearest_words(
     embeddings: NDArray[np.float32], vocabulary: Sequence[str], words: Sequence[str]
 ) -> dict[str, list[str]]:
-    """The nearest words by cosine of the decoder's embeddings (words, bits)."""
+    """Return the nearest words of each word by the cosine of the decoder's embeddings (words, bits)."""
     directions = normalize(embeddings)
-    found = {}
-    for word in set(words) & set(vocabulary):
-        place = vocabulary.index(word)
-        order = np.argsort(-(directions @ directions[place]), kind="stable")
-        found[word] = [vocabulary[other] for other in order if other != place][:NEIGHBOURS]
-    return {word: found[word] for word in words if word in found}
+    nearest = {}
+    for word in words:
+        if word in vocabulary:
+            position = vocabulary.index(word)
+            order = np.argsort(-(directions @ directions[position]), kind="stable")
+            nearest[word] = [vocabulary[other] for other in order if other != position][:N_NEAREST_WORDS]
+    return nearest
 
 
-def save_figure(figure: Figure, results: Path) -> Path:
-    """Write one file for a method, data set and length."""
-    path = Path(results) / FOLDER / f"{figure.method}-{figure.dataset}-{figure.bits}bits.json"
-    write_json(path, asdict(figure))
-    return path
-
-
-def load_figures(results: Path) -> Iterator[Figure]:
-    """Read all figures, in the order of the methods."""
-    found = [Figure(**read_json(path)) for path in sorted((Path(results) / FOLDER).glob("*.json"))]
-    return iter(sorted(found, key=lambda figure: list(METHODS).index(figure.method)))
-
-
-def as_in_the_paper(figures: Iterable[Figure]) -> dict[str, Figure]:
-    """Those of the paper's data set and length, by method."""
+def figures_of_the_paper(figures: Iterable[Figure]) -> dict[str, Figure]:
+    """Return the figures with the paper's data set and code length, by method."""
     return {figure.method: figure for figure in figures if (figure.dataset, figure.bits) == (DATASET, BITS)}
 
 

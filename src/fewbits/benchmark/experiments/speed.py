@@ -1,28 +1,26 @@
-"""How fast training is: documents a second beside a textbook implementation, and seconds until codes are good."""
+"""Training speed compared with a textbook implementation, and the training time until codes reach a precision."""
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fewbits.benchmark.report.tables import markdown
-from fewbits.data.datasets import Dataset, load_dataset
-from fewbits.hashers._parameters import need_torch
+from fewbits.benchmark.experiments.base import Experiment, markdown_table
+from fewbits.data.datasets.loading import Dataset, load_dataset
+from fewbits.hashers._neural import need_torch
 from fewbits.hashers.registry import make_hasher
 from fewbits.metrics import precision_at_k
-from fewbits.storage import read_json, write_json
 
 BITS = 32
-BATCH = 100
+BATCH_SIZE = 100
 WARM_UP_STEPS = 10
 STEPS = 50
 BLOCKS = 3
@@ -31,15 +29,16 @@ HIDDEN = (500, 500)
 DROPOUT = 0.2
 LEARNING_RATE = 5e-4
 KL_WEIGHT = 0.01
-WANTED_PRECISION = 0.80
-MOST_EPOCHS = 20
+TARGET_PRECISION = 0.80
+MAX_EPOCHS = 20
+QUALITY_DATASET = "ng20"
 
 
 @dataclass(frozen=True)
 class TrainingSpeed:
-    """Documents a second of the paper's unsupervised model (ARM, two layers of 500), in the fastest of some blocks.
+    """Documents per second for the paper's unsupervised model (ARM, two layers of 500), in the fastest block.
 
-    Whatever else runs on a machine, and beside it on the same hardware, can only take time away.
+    Other processes on the machine, or beside it on the same hardware, can only slow a block down.
     """
 
     dataset: str
@@ -47,8 +46,8 @@ class TrainingSpeed:
     words: int
     ours: float
     textbook: float
-    ratio: float  # of the two
-    median_ratio: float  # of the rounds' own ratios
+    ratio: float
+    median_ratio: float  # median of the ratios per round
 
 
 @dataclass(frozen=True)
@@ -57,17 +56,75 @@ class TimeToQuality:
 
     dataset: str
     bits: int
-    wanted: float
+    wanted: float  # target precision
     precision: float
     epochs: int
-    seconds: float  # from raw features to a trained hasher
-    seconds_of_all: float  # with the shorter trainings that were tried before
+    seconds: float  # from features to a fitted hasher
+    seconds_of_all: float  # with the shorter trainings tried before
+
+
+@dataclass(frozen=True)
+class TrainingTime(Experiment[TrainingSpeed | TimeToQuality]):
+    """Measure the training speed on each data set, and the time to quality on 20 Newsgroups if it is among them."""
+
+    folder = "speed"
+    page = "speed.md"
+
+    datasets: Sequence[str] = ("ng20", "arxiv")
+
+    def measure(self) -> Iterator[TrainingSpeed | TimeToQuality]:
+        """Yield the facts of one measurement at a time."""
+        for name in self.datasets:
+            yield training_speed(name)
+        if QUALITY_DATASET in self.datasets:
+            yield time_to_quality(load_dataset(QUALITY_DATASET))
+
+    @classmethod
+    def file_name(cls, facts: TrainingSpeed | TimeToQuality) -> str:
+        """Return the name of the JSON file."""
+        kind = "training" if isinstance(facts, TrainingSpeed) else "quality"
+        return f"{kind}-{facts.dataset}.json"
+
+    @classmethod
+    def from_json(cls, content: Any) -> TrainingSpeed | TimeToQuality:
+        """Return the facts in the content of a JSON file."""
+        return TrainingSpeed(**content) if "textbook" in content else TimeToQuality(**content)
+
+    @classmethod
+    def render(cls, facts: Sequence[TrainingSpeed | TimeToQuality]) -> str:
+        """Return the page in Markdown."""
+        rates = [
+            [
+                one.dataset,
+                *(f"{count:,.0f}" for count in (one.documents, one.words, one.ours, one.textbook)),
+                *(f"{ratio:.1f}" for ratio in (one.ratio, one.median_ratio)),
+            ]
+            for one in facts
+            if isinstance(one, TrainingSpeed)
+        ]
+        times = [
+            [
+                one.dataset,
+                f"{one.wanted:.2f}",
+                f"{one.precision:.4f}",
+                str(one.epochs),
+                f"{one.seconds:.1f}",
+                f"{one.seconds_of_all:.1f}",
+            ]
+            for one in facts
+            if isinstance(one, TimeToQuality)
+        ]
+        rate_header = ["data set", "documents", "words", "fewbits", "textbook", "ratio", "median ratio"]
+        time_header = ["data set", "target", "reached", "epochs", "seconds", "seconds of all"]
+        return "\n".join(
+            [INTRODUCTION, markdown_table(rate_header, rates), QUALITY, markdown_table(time_header, times)]
+        )
 
 
 def training_speed(dataset_name: str) -> TrainingSpeed:
-    """Train both for some steps in turn, each time in a process of its own, so that neither finds what the other left.
+    """Train both implementations in turn on the same batches, with all cores, each time in a new process.
 
-    Both get the same documents in the same batches, and all cores.
+    New processes keep either implementation from affecting the other, for example through allocated memory.
     """
     need_torch()
     features = load_dataset(dataset_name).train.features
@@ -86,22 +143,22 @@ def training_speed(dataset_name: str) -> TrainingSpeed:
 
 
 def time_to_quality(dataset: Dataset) -> TimeToQuality:
-    """Train with ever more epochs until the validation precision is reached."""
+    """Train with an increasing number of epochs until the target precision is reached."""
     train, validation = dataset.train, dataset.validation
     begin = time.perf_counter()
-    for epochs in range(1, MOST_EPOCHS + 1):
+    for epochs in range(1, MAX_EPOCHS + 1):
         start = time.perf_counter()
         hasher = make_hasher("pairwise", BITS, 0, epochs=epochs).fit(train.features, train.labels)
         seconds = time.perf_counter() - start
         precision = precision_at_k(
             hasher.transform(validation.features), validation.labels, hasher.transform(train.features), train.labels
         )
-        if precision >= WANTED_PRECISION:
+        if precision >= TARGET_PRECISION:
             break
     return TimeToQuality(
         dataset=dataset.name,
         bits=BITS,
-        wanted=WANTED_PRECISION,
+        wanted=TARGET_PRECISION,
         precision=round(precision, 4),
         epochs=epochs,
         seconds=round(seconds, 2),
@@ -115,19 +172,19 @@ def _in_new_process(measure: Callable[[list[Any]], float], batches: list[Any]) -
 
 
 def _batches(features: Any) -> list[Any]:
-    """The same rows for both, a list of CSR batches."""
+    """Return the CSR batches that both implementations train on."""
     order = np.random.default_rng(0).permutation(features.shape[0])
-    steps = np.arange(WARM_UP_STEPS + STEPS) * BATCH
-    return [features[order.take(range(start, start + BATCH), mode="wrap")] for start in steps]
+    steps = np.arange(WARM_UP_STEPS + STEPS) * BATCH_SIZE
+    return [features[order.take(range(start, start + BATCH_SIZE), mode="wrap")] for start in steps]
 
 
-def _fastest(marks: list[float]) -> float:
-    """Documents a second in the fastest of the blocks of steps that lie between moments."""
-    return STEPS * BATCH / min(end - start for start, end in pairwise(marks))
+def _fastest_rate(marks: list[float]) -> float:
+    """Return the documents per second of the fastest block; ``marks`` are the times between blocks."""
+    return STEPS * BATCH_SIZE / min(end - start for start, end in pairwise(marks))
 
 
 def _in_blocks(batches: list[Any], marks: list[float]) -> Iterator[Any]:
-    """Some batches to warm up, then the others again and again; the moments between are noted."""
+    """Yield the warm-up batches, then several blocks of the others; append the times between blocks to ``marks``."""
     yield from batches[:WARM_UP_STEPS]
     marks.append(time.perf_counter())
     for _ in range(BLOCKS):
@@ -136,13 +193,12 @@ def _in_blocks(batches: list[Any], marks: list[float]) -> Iterator[Any]:
 
 
 def _our_rate(batches: list[Any]) -> float:
-    """The training loop of :class:`fewbits.BernoulliVAE` with ARM-DVAE's settings; the first steps are not timed."""
+    """Return the rate of the training loop of :class:`fewbits.BernoulliVAE`, with ARM-DVAE's settings."""
     import torch
 
-    from fewbits.nn.data import Batch
     from fewbits.nn.gradient_estimators import make_estimator
     from fewbits.nn.layers import SparseBatch
-    from fewbits.nn.losses import Objective, Weights
+    from fewbits.nn.losses import Batch, Objective, Weights
     from fewbits.nn.models import Model, Shape
     from fewbits.nn.trainer import TrainerConfig, Training
 
@@ -157,11 +213,11 @@ def _our_rate(batches: list[Any]) -> float:
     model = Model(Shape(BITS, HIDDEN, DROPOUT), torch.from_numpy(mean), None, torch.Generator().manual_seed(0))
     objective = Objective(Weights(kl=(KL_WEIGHT, KL_WEIGHT)), make_estimator("arm"))
     Training(model, objective, timed, TrainerConfig(1, WARM_UP_STEPS + BLOCKS * STEPS, LEARNING_RATE)).run()
-    return _fastest(marks)
+    return _fastest_rate(marks)
 
 
 def _textbook_rate(batches: list[Any]) -> float:
-    """The same model as a textbook has it: dense rows, linear layers, log_softmax, Adam as it comes."""
+    """Return the rate of a textbook implementation: dense rows, linear layers, log_softmax, default Adam."""
     import torch
     from torch import nn
 
@@ -184,15 +240,15 @@ def _textbook_rate(batches: list[Any]) -> float:
         x = torch.from_numpy(rows.toarray())
         logits = encoder(x)
         u = torch.rand_like(logits)
-        ahead = reconstruction((u > torch.sigmoid(-logits)).float(), x)
+        loss_1 = reconstruction((u > torch.sigmoid(-logits)).float(), x)
         with torch.no_grad():
-            behind = reconstruction((u < torch.sigmoid(logits)).float(), x)
-            gradient = (ahead - behind)[:, None] * (u - 0.5)  # eq:arm
+            loss_2 = reconstruction((u < torch.sigmoid(logits)).float(), x)
+            gradient = (loss_1 - loss_2)[:, None] * (u - 0.5)  # eq:arm
         kl = torch.distributions.kl_divergence(
             torch.distributions.Bernoulli(logits=logits, validate_args=False),
             torch.distributions.Bernoulli(probs=torch.full_like(logits, 0.5), validate_args=False),
         ).sum(dim=1)
-        loss = (ahead + (gradient * logits).sum(dim=1) + KL_WEIGHT * kl).mean()
+        loss = (loss_1 + (gradient * logits).sum(dim=1) + KL_WEIGHT * kl).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -200,61 +256,23 @@ def _textbook_rate(batches: list[Any]) -> float:
     marks: list[float] = []
     for rows in _in_blocks(batches, marks):
         step(rows)
-    return _fastest(marks)
-
-
-def save_speed(facts: TrainingSpeed | TimeToQuality, folder: Path) -> Path:
-    """Write one file for a data set and kind of figure."""
-    kind = "training" if isinstance(facts, TrainingSpeed) else "quality"
-    path = Path(folder) / f"{kind}-{facts.dataset}.json"
-    write_json(path, asdict(facts))
-    return path
-
-
-def render_speed(folder: Path) -> str:
-    """Tables in Markdown of all files of a folder."""
-    trainings = [TrainingSpeed(**read_json(path)) for path in sorted(Path(folder).glob("training-*.json"))]
-    qualities = [TimeToQuality(**read_json(path)) for path in sorted(Path(folder).glob("quality-*.json"))]
-    rates = [
-        [s.dataset]
-        + [f"{count:,.0f}" for count in (s.documents, s.words, s.ours, s.textbook)]
-        + [f"{ratio:.1f}" for ratio in (s.ratio, s.median_ratio)]
-        for s in trainings
-    ]
-    times = [
-        [
-            q.dataset,
-            f"{q.wanted:.2f}",
-            f"{q.precision:.4f}",
-            str(q.epochs),
-            f"{q.seconds:.1f}",
-            f"{q.seconds_of_all:.1f}",
-        ]
-        for q in qualities
-    ]
-    return "\n".join(
-        [
-            INTRODUCTION,
-            markdown(["data set", "documents", "words", "fewbits", "textbook", "times faster", "in the median"], rates),
-            QUALITY,
-            markdown(["data set", "wanted", "reached", "epochs", "seconds", "with the tries before"], times),
-        ]
-    )
+    return _fastest_rate(marks)
 
 
 INTRODUCTION = f"""\
-# Speed of training
+# Training speed
 
-Rendered by `fewbits bench report` from what `fewbits bench speed --save` measured.
+Rendered by `fewbits bench report` from the measurements of `fewbits bench speed --save`.
 
-Documents a second in training the paper's unsupervised model (two layers of 500, ARM gradient; without noise on the
-code), with {BITS} bits and batches of {BATCH}, from sparse rows to changed weights. *textbook*: the same model in plain
-PyTorch with dense rows, `log_softmax` and `torch.optim.Adam` as it comes. Both run in turn in processes of their own
-with all cores, in {ROUNDS} rounds of {BLOCKS} blocks of {STEPS} steps each, after {WARM_UP_STEPS} steps to warm up. The
-figures are those of each one's fastest block, because whatever else a machine does takes time away from whoever is
-running; *in the median*: the median of the rounds' own ratios, on the machine as it was.
+Documents per second when training the paper's unsupervised model (two layers of 500, ARM gradient, no noise added to
+the code) with {BITS} bits and batches of {BATCH_SIZE}, from sparse rows to updated weights. *textbook* is the same model
+in plain PyTorch, with dense rows, `log_softmax` and the default `torch.optim.Adam`. Both run alternately in new
+processes with all cores, in {ROUNDS} rounds of {BLOCKS} blocks of {STEPS} steps, after {WARM_UP_STEPS} warm-up steps.
+The rates are those of the fastest block of each, because other processes can only slow a block down; *median ratio* is
+the median of the ratios per round.
 """
 QUALITY = f"""\
-Seconds until codes of {BITS} bits learnt with labels reach a precision at 100 on the validation part: the shortest
-training that does, from raw features to a trained hasher. *With the tries before*: all shorter trainings included.
+Seconds until codes of {BITS} bits trained with labels reach a target precision at 100 on the validation part: the
+shortest training that does, from features to a fitted hasher. *Seconds of all* includes the shorter trainings tried
+before it.
 """

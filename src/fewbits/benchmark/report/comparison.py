@@ -1,44 +1,46 @@
-"""The page that has every table of the paper: ours beside the published figures, with a verdict on each row."""
+"""The page with all tables of the paper: our figures beside the published ones, with a verdict per row."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scipy.stats import rankdata
 
 from fewbits.benchmark.experiments.latent import Figure
 from fewbits.benchmark.report.paper import DATASETS, LENGTHS, SETTINGS, collection_table, more_tables
-from fewbits.benchmark.report.published import PLACES, TOLERANCE, verdict, verdict_by_place
-from fewbits.benchmark.report.tables import CHOSEN_WITH_LABELS, OF_OTHER_WORDS, Cell, Row, Table, paper_presets
+from fewbits.benchmark.report.published import CHOSEN_WITH_LABELS, DIFFERENT_FEATURES, paper_presets
+from fewbits.benchmark.report.tables import Cell, Row, Table
+from fewbits.benchmark.results import Store
 from fewbits.benchmark.spec import Spec
-from fewbits.benchmark.store import Store
 
-FAR, FAR_PLACES = 0.05, 3.0  # a row that is worse by so much has its reason told
-NO_REASON = "reason not found yet"
+TOLERANCE, TOLERANCE_RANKS = 0.02, 1.0  # of the mean over the lengths: within it, two rows agree
+FAR, FAR_RANKS = 0.05, 3.0  # a row that is worse by this much is explained
+NO_REASON = "reason unknown"
+NOT_PUBLISHED = "not published"
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a row is far worse than the published one, and a run that differs in just that."""
+    """Why a row is much worse than the published one, with a run that differs only in the cause."""
 
     text: str
-    shown_by: Spec
+    evidence: Spec
 
     def with_figures(self, ours: Mapping[int, float], store: Store) -> str:
-        """The reason with what the run has reached beside the row's own figure, where it has been done."""
-        reached, bits = store.cell([self.shown_by]).mean, self.shown_by.bits
-        if reached is None or bits not in ours:
+        """Return the reason with the precision of the run, or NO_REASON if there is no result."""
+        precision, bits = Cell(store.precisions([self.evidence])).mean, self.evidence.bits
+        if precision is None or bits not in ours:
             return NO_REASON
-        return f"{self.text}, it reaches {reached:.3f} instead of {ours[bits]:.3f} at {bits} bits."
+        return f"{self.text}, the precision at {bits} bits is {precision:.3f} instead of {ours[bits]:.3f}."
 
 
 def _variance_of_arm(method: str, dataset: str) -> Reason:
     return Reason(
-        "the variance of ARM's gradient for the most part, in the epochs that the preset has; the paper does not tell"
-        " its own. With the closed-form gradient in ARM's place and all else as it is, looked at with one seed"
-        " (`fewbits bench run ablation`)",
+        "mostly the variance of ARM's gradient at the preset's number of epochs; the paper does not give its own. With"
+        " the closed-form gradient instead of ARM and otherwise equal settings (one seed, `fewbits bench run ablation`)",
         Spec(method, dataset, 32, 0, parameters={"estimator": "flip"}),
     )
 
@@ -47,7 +49,7 @@ REASONS = {row: _variance_of_arm(*row) for row in (("arm-dvae", "reuters"), ("ps
 
 
 def render_comparison(store: Store, figures: Iterable[Figure]) -> str:
-    """The page in Markdown."""
+    """Return the page in Markdown."""
     collections = [
         part
         for setting in SETTINGS
@@ -55,50 +57,67 @@ def render_comparison(store: Store, figures: Iterable[Figure]) -> str:
         for part in _collection(store, dataset, collection_table(store, dataset, setting))
     ]
     tables = [table.markdown() for table in more_tables(store, figures)]
-    others = [" ".join(store.others) + "\n"] if store.others else []
-    return "\n".join([INTRODUCTION, *others, *collections, *tables])
+    exclusions = [" ".join(store.exclusions) + "\n"] if store.exclusions else []
+    return "\n".join([INTRODUCTION, *exclusions, *collections, *tables])
+
+
+def verdict(ours: Mapping[int, float], published: Mapping[int, float]) -> tuple[str, float]:
+    """Return a verdict on a row, and the mean difference over the lengths that have both figures."""
+    lengths = sorted(set(ours) & set(published))
+    if not lengths:
+        return NOT_PUBLISHED, 0.0
+    difference = statistics.mean(ours[bits] - published[bits] for bits in lengths)
+    return f"{_judge(difference, TOLERANCE)} ({difference:+.3f})", difference
+
+
+def verdict_by_rank(gains: Sequence[float]) -> tuple[str, float]:
+    """Return a verdict on a row from the ranks gained over the published order at each length, and their mean."""
+    if not gains:
+        return NOT_PUBLISHED, 0.0
+    gain = statistics.mean(gains)
+    return f"{_judge(gain, TOLERANCE_RANKS)} ({gain:+.1f} ranks)", gain
+
+
+def _judge(difference: float, tolerance: float) -> str:
+    return "agrees" if abs(difference) <= tolerance else "better" if difference > 0 else "worse"
 
 
 def _collection(store: Store, dataset: str, table: Table) -> list[str]:
-    if dataset in OF_OTHER_WORDS:
-        verdicts, far = [verdict_by_place(gains) for gains in _places_gained(table)], FAR_PLACES
+    """Return the table with verdicts, and the reasons for rows that are much worse."""
+    if dataset in DIFFERENT_FEATURES:
+        verdicts, far = [verdict_by_rank(gains) for gains in _rank_gains(table)], FAR_RANKS
     else:
-        verdicts, far = [_compare(row) for row in table.rows], FAR
+        verdicts, far = [verdict(_means(row), _published(row)) for row in table.rows], FAR
     reasons = [
-        f"- {row.title}: {_why(store, row, dataset)}"
+        f"- {row.title}: {_reason(store, row, dataset)}"
         for row, (_, gain) in zip(table.rows, verdicts, strict=True)
         if round(gain, 3) <= -far
     ]
-    judged = _judged(table, [said for said, _ in verdicts])
-    return [judged, *(["Why so much worse:\n", *reasons, ""] if reasons else [])]
+    judged = _with_verdicts(table, [text for text, _ in verdicts])
+    return [judged, *(["Reasons for rows that are much worse:\n", *reasons, ""] if reasons else [])]
 
 
-def _judged(table: Table, verdicts: list[str]) -> str:
+def _with_verdicts(table: Table, verdicts: list[str]) -> str:
     rows = [
-        dataclasses.replace(row, cells=[*row.cells, Cell(text=said)])
-        for row, said in zip(table.rows, verdicts, strict=True)
+        dataclasses.replace(row, cells=[*row.cells, Cell(text=text)])
+        for row, text in zip(table.rows, verdicts, strict=True)
     ]
     return dataclasses.replace(table, rows=rows, columns=[*table.columns, "verdict"]).markdown()
 
 
-def _places_gained(table: Table) -> list[list[float]]:
-    """By how many places each row stands before its published place among the rows that have both figures."""
-    gained: list[list[float]] = [[] for _ in table.rows]
-    for cells in zip(*(row.cells for row in table.rows), strict=True):  # a length each
-        both = [
-            (gains, cell.mean, cell.published)
-            for gains, cell in zip(gained, cells, strict=True)
+def _rank_gains(table: Table) -> list[list[float]]:
+    """Return for each row and length the ranks gained over the published order, among the rows with both figures."""
+    gains: list[list[float]] = [[] for _ in table.rows]
+    for cells in zip(*(row.cells for row in table.rows), strict=True):  # the cells of one length
+        complete = [
+            (row_gains, cell.mean, cell.published)
+            for row_gains, cell in zip(gains, cells, strict=True)
             if cell.mean is not None and cell.published is not None
         ]
-        ours, theirs = rankdata([mean for _, mean, _ in both]), rankdata([figure for *_, figure in both])
-        for (gains, *_), place, printed in zip(both, ours, theirs, strict=True):
-            gains.append(float(place - printed))  # ranks rise with the precision
-    return gained
-
-
-def _compare(row: Row) -> tuple[str, float]:
-    printed = {bits: cell.published for bits, cell in zip(LENGTHS, row.cells, strict=True)}
-    return verdict(_means(row), {bits: value for bits, value in printed.items() if value is not None})
+        ours, published = rankdata([mean for _, mean, _ in complete]), rankdata([figure for *_, figure in complete])
+        for (row_gains, *_), our_rank, published_rank in zip(complete, ours, published, strict=True):
+            row_gains.append(float(our_rank - published_rank))  # ranks increase with the precision
+    return gains
 
 
 def _means(row: Row) -> dict[int, float]:
@@ -106,20 +125,25 @@ def _means(row: Row) -> dict[int, float]:
     return {bits: mean for bits, mean in means.items() if mean is not None}
 
 
-def _why(store: Store, row: Row, dataset: str) -> str:
+def _published(row: Row) -> dict[int, float]:
+    published = {bits: cell.published for bits, cell in zip(LENGTHS, row.cells, strict=True)}
+    return {bits: figure for bits, figure in published.items() if figure is not None}
+
+
+def _reason(store: Store, row: Row, dataset: str) -> str:
     reason = REASONS.get((row.method, dataset))
     return reason.with_figures(_means(row), store) if reason else NO_REASON
 
 
 INTRODUCTION = f"""\
-# Beside the published figures
+# Comparison with the published figures
 
-Rendered by `fewbits bench report` from the files in `results/` and from the figures of the
-paper's tables (`src/fewbits/benchmark/published.json`, with their sources). Ours are means over the seeds, ± the
-standard deviation, on the same splits for every method; the published ones, in parentheses, are on the paper's own
-splits. *Verdict*: the mean difference over the lengths; within {TOLERANCE} the rows agree. Where ours are worse by
-{FAR} or more the reason stands below. Where figures cannot be compared (TMC) the verdict goes by the place that a
-method has among the others; within {PLACES:g} the rows agree, from {FAR_PLACES:g} worse on the reason is told.
+Rendered by `fewbits bench report` from the files in `results/` and the figures of the paper's tables
+(`src/fewbits/benchmark/published.json`, with sources). Our figures are means over the seeds, ± the standard deviation,
+on the same splits for all methods. The published figures, in parentheses, are on the paper's splits. The *verdict* is
+the mean difference over the lengths: rows within {TOLERANCE} agree, and rows that are worse by {FAR} or more are
+explained below the table. On TMC, where figures cannot be compared, the verdict is the mean difference in rank among the
+methods: rows within {TOLERANCE_RANKS:g} agree, and rows that are worse by {FAR_RANKS:g} or more are explained.
 
 {CHOSEN_WITH_LABELS}
 

@@ -1,4 +1,4 @@
-"""The page: HTML that is one file, needs no network, and reads well on a phone."""
+"""The HTML page: a single file that needs no network access and fits the screen of a phone."""
 
 from __future__ import annotations
 
@@ -6,41 +6,43 @@ from collections import Counter
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
-from pathlib import Path
 from string import Template
 
+from fewbits.benchmark.experiments.estimators import EstimatorFacts
 from fewbits.benchmark.experiments.latent import Figure
 from fewbits.benchmark.report.charts import Chart
 from fewbits.benchmark.report.sections import Section, sections
 from fewbits.benchmark.report.tables import Cell, Row, Table
-from fewbits.benchmark.results import Result
-from fewbits.benchmark.store import Store
+from fewbits.benchmark.results import Result, Store
 
 OURS = ("bernoulli-vae", "pairwise")
 
 
 def render_page(
-    results: Sequence[Result], figures: Sequence[Figure], folder: Path, failures: Sequence[Result] = ()
+    results: Sequence[Result],
+    figures: Sequence[Figure] = (),
+    estimators: Sequence[Sequence[EstimatorFacts]] = (),
+    failures: Sequence[Result] = (),
 ) -> str:
-    """The whole page; ``folder`` is where the facts on estimators lie."""
+    """Return the page as HTML."""
     store = Store(results, failures)
-    shown = sections(store, figures, folder)
+    shown = sections(store, figures, estimators)
     template = files("fewbits.benchmark.report").joinpath("page.html").read_text(encoding="utf-8")
     return Template(template).substitute(
-        facts=escape(" ".join([*_facts(results, failures), *store.others])),
+        facts=escape(" ".join([*_facts(results, failures), *store.exclusions])),
         links=" ".join(f'<a href="#{section.name}">{escape(section.title)}</a>' for section in shown),
         sections="\n".join(map(_section, shown)),
     )
 
 
 def _facts(results: Sequence[Result], failures: Sequence[Result]) -> list[str]:
-    """What the page is made from: how many runs, and which versions."""
-    said = [f"{len(results):,} results.", *([f"{len(failures):,} runs failed."] if failures else [])]
+    """Return sentences on the number of runs and the versions they used."""
+    facts = [f"{len(results):,} results.", *([f"{len(failures):,} runs failed."] if failures else [])]
     for package in ("fewbits", "python", "torch"):
         counted = Counter(result.versions[package] for result in results if package in result.versions)
         if counted:
-            said.append(f"{package} {', '.join(sorted(counted))}.")
-    return said
+            facts.append(f"{package} {', '.join(sorted(counted))}.")
+    return facts
 
 
 def _section(section: Section) -> str:
@@ -60,7 +62,7 @@ def _section(section: Section) -> str:
 
 def _figure(chart: Chart) -> str:
     note = f"{escape(chart.note)} " if chart.note else ""
-    picture = chart.svg or '<p class="note">No run yet.</p>'
+    picture = chart.svg or '<p class="note">No results yet.</p>'
     return (
         f'<figure id="{chart.name}" role="group" aria-label="{escape(chart.title)}"><h3>{escape(chart.title)}</h3>'
         f"{picture}<figcaption>{note}Made by <code>{escape(chart.command)}</code>.</figcaption></figure>"
@@ -70,7 +72,7 @@ def _figure(chart: Chart) -> str:
 def _table(table: Table) -> str:
     head = "".join(
         f'<th scope="col" aria-sort="none"><button type="button">{escape(column)}</button></th>'
-        for column in [table.rows_are, *table.columns]
+        for column in [table.row_header, *table.columns]
     )
     columns = zip(*(row.cells for row in table.rows), strict=True)
     best = [_best(column) if table.has_best else None for column in columns]
@@ -78,7 +80,7 @@ def _table(table: Table) -> str:
     notes = " ".join(table.notes)
     return (
         f'<div class="block"><h3>{escape(table.title)}</h3>'
-        '<p class="hint">Scroll the table sideways: it has more columns →</p>'
+        '<p class="hint">Scroll sideways for more columns →</p>'
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
         f'<table id="{table.name}" aria-label="{escape(table.title)}">'
         f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
@@ -87,20 +89,20 @@ def _table(table: Table) -> str:
 
 
 def _best(column: Sequence[Cell]) -> float | None:
-    """The highest of several figures; a lone one is the best of nothing."""
+    """Return the highest of several figures, None if there is only one."""
     means = [cell.mean for cell in column if cell.mean is not None]
     return max(means) if len(means) > 1 else None
 
 
 def _row(row: Row, best: Sequence[float | None]) -> str:
-    mark = ' class="ours"' if row.method in OURS else ""
+    marker = ' class="ours"' if row.method in OURS else ""
     cells = "".join(_cell(cell, top) for cell, top in zip(row.cells, best, strict=True))
-    return f'<tr{mark}><td data-value="{escape(row.title)}">{escape(row.title)}</td>{cells}</tr>'
+    return f'<tr{marker}><td data-value="{escape(row.title)}">{escape(row.title)}</td>{cells}</tr>'
 
 
 def _cell(cell: Cell, best: float | None) -> str:
-    published = cell.published_text or ("" if cell.published is None else f"{cell.published:.3f}")
-    below = f'<span class="published" title="published">{escape(published)}</span>' if published else ""
+    published = escape(cell.published_figure)
+    below = f'<span class="published" title="published">{published}</span>' if published else ""
     if cell.mean is None:
         return f'<td data-value="{escape(cell.text)}">{escape(cell.text)}{below}</td>'
     spread = "" if cell.spread is None else f' <span class="spread">± {cell.spread:.3f}</span>'

@@ -1,4 +1,4 @@
-"""What the page shows, section by section, as tables and charts."""
+"""The sections of the HTML page with their tables and charts."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import statistics
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from fewbits.benchmark.experiments.latent import PICTURED, Figure, as_in_the_paper
+from fewbits.benchmark.experiments.estimators import EstimatorFacts
+from fewbits.benchmark.experiments.latent import SHOWN_METHODS, Figure, figures_of_the_paper
 from fewbits.benchmark.report.charts import Axis, Chart, Curve, bars, class_colours, curves, points
 from fewbits.benchmark.report.paper import (
     ABLATIONS,
@@ -23,21 +23,27 @@ from fewbits.benchmark.report.paper import (
     variance_table,
     words_table,
 )
-from fewbits.benchmark.report.tables import CHOSEN_WITH_LABELS, Cell, Row, Table, paper_presets
+from fewbits.benchmark.report.published import CHOSEN_WITH_LABELS, paper_presets
+from fewbits.benchmark.report.tables import Cell, Row, Table
+from fewbits.benchmark.results import PRECISION, Store
 from fewbits.benchmark.spec import load_suite
-from fewbits.benchmark.store import Store
 from fewbits.hashers.registry import METHODS
 
-STRONG = {"bernoulli-vae": 0, "pairwise": 0, "arm-dvae": 1, "psh-arm": 1}  # ours, the paper's
-WITH_LABELS = ("pairwise", "psh-arm")  # strong where methods of both settings are in one chart
-WITH_CURVES = ("pair_weight", "kl_weight")  # ablations of the paper's own
+EMPHASIZED = {
+    "bernoulli-vae": 0,
+    "pairwise": 0,
+    "arm-dvae": 1,
+    "psh-arm": 1,
+}  # colour indices: 0 for ours, 1 for the paper's
+EMPHASIZED_SUPERVISED = ("pairwise", "psh-arm")  # in charts with methods of both settings
+ABLATION_CHARTS = ("pair_weight", "kl_weight")  # the ablations of the paper
 ESTIMATOR_SHADES = {"flip": 0, "arm": 1}
-PRECISION = "precision at 100"
+PRECISION_AXIS = "precision at 100"
 
 
 @dataclass(frozen=True)
 class Section:
-    """A heading, what it is about, its tables and its charts."""
+    """A heading with an introduction, tables and charts."""
 
     name: str
     title: str
@@ -46,12 +52,12 @@ class Section:
     charts: list[Chart]
 
 
-def sections(store: Store, figures: Sequence[Figure], folder: Path) -> list[Section]:
-    """All sections of the page, in the order of the paper."""
+def sections(store: Store, figures: Sequence[Figure], estimators: Sequence[Sequence[EstimatorFacts]]) -> list[Section]:
+    """Return all sections of the page, in the order of the paper."""
     return [
         *(_setting(store, setting) for setting in SETTINGS),
         _ablations(store),
-        _estimators(store, folder),
+        _estimators(store, estimators),
         _latent(figures),
         Section("words", "Nearest words", WORDS, [words_table(figures)], []),
         Section("large", "A large collection", LARGE, [scale_table(store)], []),
@@ -67,45 +73,45 @@ def _setting(store: Store, setting: str) -> Section:
 
 def _over_bits(store: Store, table: Table, dataset: str) -> Chart:
     axis = Axis("bits", LENGTHS, [str(bits) for bits in LENGTHS], "log")
-    found = [curve for row in table.rows if (curve := _curve(row, LENGTHS))]
-    svg = curves(f"bits-{table.name}", found, axis, PRECISION, store.floors.get(dataset))
+    lines = [curve for row in table.rows if (curve := _curve(row, LENGTHS))]
+    svg = curves(f"bits-{table.name}", lines, axis, PRECISION_AXIS, store.chance_levels.get(dataset))
     return Chart(f"bits-{table.name}", f"{TITLES[dataset]}: precision over bits", svg, table.command, BAND)
 
 
 def _ablations(store: Store) -> Section:
     tables = {parameter: ablation_table(store, parameter) for parameter in ABLATIONS}
-    charts = [_over_values(tables[parameter], ABLATIONS[parameter][1]) for parameter in WITH_CURVES]
+    charts = [_over_values(tables[parameter], ABLATIONS[parameter][1]) for parameter in ABLATION_CHARTS]
     return Section("ablations", "Ablations", ABLATION, list(tables.values()), charts)
 
 
-def _over_values(table: Table, what: str) -> Chart:
-    """The values stand at equal distances: they lie too unevenly for any scale."""
-    places = range(len(table.columns))
-    found = [curve for row in table.rows if (curve := _curve(row, places, WITH_LABELS))]
+def _over_values(table: Table, description: str) -> Chart:
+    """Draw the precision over equally spaced values: neither a linear nor a logarithmic scale suits them."""
+    positions = range(len(table.columns))
+    lines = [curve for row in table.rows if (curve := _curve(row, positions, EMPHASIZED_SUPERVISED))]
     for row in table.rows:
-        theirs = [(place, cell.published) for place, cell in zip(places, row.cells, strict=True)]
-        printed = [(place, value) for place, value in theirs if value is not None]
-        if printed:
-            x, y = zip(*printed, strict=True)
-            shade = STRONG[row.method]
-            found.append(Curve(f"{row.title}, published", x, y, dashed=True, strong=True, shade=shade))
-    svg = curves(table.name, found, Axis(what, list(places), table.columns), PRECISION)
-    return Chart(f"chart-{table.name}", f"Precision over {what}", svg, table.command, BAND)
+        cells = zip(positions, row.cells, strict=True)
+        published = [(position, cell.published) for position, cell in cells if cell.published is not None]
+        if published:
+            x, y = zip(*published, strict=True)
+            shade = EMPHASIZED[row.method]
+            lines.append(Curve(f"{row.title}, published", x, y, dashed=True, strong=True, shade=shade))
+    svg = curves(table.name, lines, Axis(description, list(positions), table.columns), PRECISION_AXIS)
+    return Chart(f"chart-{table.name}", f"Precision over {description}", svg, table.command, BAND)
 
 
-def _curve(row: Row, x: Sequence[float], strong: Collection[str] = STRONG) -> Curve | None:
-    there: list[tuple[float, Cell]] = [(at, cell) for at, cell in zip(x, row.cells, strict=True) if cell.values]
-    if not there:
+def _curve(row: Row, x: Sequence[float], emphasized: Collection[str] = EMPHASIZED) -> Curve | None:
+    cells: list[tuple[float, Cell]] = [(at, cell) for at, cell in zip(x, row.cells, strict=True) if cell.values]
+    if not cells:
         return None
-    means = [statistics.mean(cell.values) for _, cell in there]
-    spread = [cell.spread or 0.0 for _, cell in there]
-    is_strong = row.method in strong
-    shade = STRONG[row.method] if is_strong else list(METHODS).index(row.method)
-    return Curve(row.title, [at for at, _ in there], means, spread, is_strong, shade=shade)
+    means = [statistics.mean(cell.values) for _, cell in cells]
+    spread = [cell.spread or 0.0 for _, cell in cells]
+    is_strong = row.method in emphasized
+    shade = EMPHASIZED[row.method] if is_strong else list(METHODS).index(row.method)
+    return Curve(row.title, [at for at, _ in cells], means, spread, is_strong, shade=shade)
 
 
-def _estimators(store: Store, folder: Path) -> Section:
-    variance = variance_table(folder)
+def _estimators(store: Store, estimators: Sequence[Sequence[EstimatorFacts]]) -> Section:
+    variance = variance_table(estimators)
     charts = [_over_seconds(store)]
     if variance.rows:
         measured = [number for number, column in enumerate(variance.columns) if column.startswith("variance")]
@@ -120,28 +126,26 @@ def _estimators(store: Store, folder: Path) -> Section:
 
 def _over_seconds(store: Store) -> Chart:
     suite = load_suite("estimators")
-    found: defaultdict[str, list[tuple[float, float, float]]] = defaultdict(list)
+    measured: defaultdict[str, list[tuple[float, float, float]]] = defaultdict(list)
     for cell in {spec.cell: spec for spec in suite.specs}.values():
-        if there := store.of(cell):
-            precision = [result.metrics["precision_at_100"] for result in there]
-            seconds = statistics.mean(result.seconds["fit"] for result in there)
-            spread = statistics.stdev(precision) if len(precision) > 1 else 0.0
-            found[cell.parameters["estimator"]].append((seconds, statistics.mean(precision), spread))
+        if runs := store.runs(cell):
+            precision = Cell(tuple(result.metrics[PRECISION] for result in runs))
+            seconds = statistics.mean(result.seconds["fit"] for result in runs)
+            measured[cell.parameters["estimator"]].append((seconds, precision.mean or 0.0, precision.spread or 0.0))
     lines = []
-    for number, (name, measured) in enumerate(found.items()):
-        seconds_of_each, precision_at_k_per_query, spread_of_each = zip(*sorted(measured), strict=True)
+    for number, (name, points_of_curve) in enumerate(measured.items()):
+        x, y, spread = zip(*sorted(points_of_curve), strict=True)
         shade = ESTIMATOR_SHADES.get(name, number)
-        is_strong = name in ESTIMATOR_SHADES
-        lines.append(Curve(name, seconds_of_each, precision_at_k_per_query, spread_of_each, is_strong, shade=shade))
+        lines.append(Curve(name, x, y, spread, name in ESTIMATOR_SHADES, shade=shade))
     note = " ".join([BAND, *store.shortfall(suite.specs)])
-    svg = curves("seconds", lines, Axis("seconds of training", scale="log"), PRECISION)
+    svg = curves("seconds", lines, Axis("seconds of training", scale="log"), PRECISION_AXIS)
     return Chart("chart-seconds", "Precision over seconds of training", svg, "fewbits bench run estimators", note)
 
 
 def _latent(figures: Iterable[Figure]) -> Section:
     charts = []
-    by_method = as_in_the_paper(figures)
-    for method in PICTURED:
+    by_method = figures_of_the_paper(figures)
+    for method in SHOWN_METHODS:
         if (figure := by_method.get(method)) is None:
             continue
         colours = class_colours(len(figure.label_names))
@@ -149,29 +153,29 @@ def _latent(figures: Iterable[Figure]) -> Section:
         title = f"{METHODS[method].title}, {figure.bits} bits"
         legend = list(zip(colours, figure.label_names, strict=True))
         charts.append(Chart(f"latent-{method}", title, svg, f"fewbits bench figures --method {method}", legend=legend))
-    missing = [METHODS[method].title for method in PICTURED if method not in by_method]
-    said = f" Missing: {', '.join(missing)}." if missing else ""
-    return Section("latent", "Latent space", LATENT + said, [], charts)
+    missing = [METHODS[method].title for method in SHOWN_METHODS if method not in by_method]
+    note = f" Missing: {', '.join(missing)}." if missing else ""
+    return Section("latent", "Latent space", LATENT + note, [], charts)
 
 
 BAND = "Bands are one standard deviation over the seeds."
 SETTING = {
-    "unsupervised": f"Codes learnt from the words alone. {CHOSEN_WITH_LABELS}",
-    "supervised": f"Codes learnt with labels; KSH and SSH see those of a sample. {paper_presets()}",
+    "unsupervised": f"Hashers fitted without labels. {CHOSEN_WITH_LABELS}",
+    "supervised": f"Hashers fitted with labels; KSH and SSH use those of a sample. {paper_presets()}",
 }
 ABLATION = (
-    "What the weights of the pair loss and of the KL term do, over the paper's values and over our own scale; how much"
-    " of a linear encoder support vector machines should be; the paper's weight of the classifier and ours; and what"
-    " the closed-form gradient in ARM's place gives the paper's systems."
+    "The effect of the weights of the pair loss and of the KL term, over the paper's values and our own range; of the"
+    " share of the NB-SVMs in a linear encoder; of the paper's weight of the classifier and ours; and of the closed-form"
+    " gradient instead of ARM in the paper's systems."
 )
 ESTIMATORS = (
-    "The same model without labels, trained with each gradient estimator for one epoch, two, four and so on; and how"
-    " noisy one gradient is on a trained model."
+    "The same model without labels, trained with each gradient estimator for 1, 2, 4, 8, 16 and 32 epochs; and the"
+    " variance of one gradient on a trained model."
 )
 LATENT = (
-    "Test documents of 20 Newsgroups by the probabilities of their bits (VDSH: by its means), drawn in the plane by"
-    " UMAP; a colour is a group."
+    "Test documents of 20 Newsgroups by the probabilities of their bits (for VDSH, the means of the latent variable),"
+    " projected to the plane with UMAP and coloured by newsgroup."
 )
-WORDS = "Which words the decoder takes for alike, by the cosine of their embeddings."
-LARGE = "What an epoch costs where there are a hundred thousand documents."
-TIMES = "What it costs to make all of this again."
+WORDS = "The nearest words by the cosine of the decoder's embeddings."
+LARGE = "Precision and training time on more than a hundred thousand documents."
+TIMES = "The time it takes to repeat all runs."
