@@ -1,4 +1,4 @@
-"""The report, opened in a real browser: all figures are there, tables sort, nothing is wider than the screen."""
+"""The report in a browser: all tables and figures are present, tables sort, and the page fits the screen."""
 
 from __future__ import annotations
 
@@ -9,27 +9,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pytest
-from scipy import sparse
 
-from fewbits import Dataset, Split
-from fewbits.benchmark.experiments.latent import PICTURED, Figure, load_figures, make_figure, nearest_words, save_figure
+from fewbits.benchmark.experiments import LatentSpace
+from fewbits.benchmark.experiments.estimators import EstimatorFacts
+from fewbits.benchmark.experiments.latent import SHOWN_METHODS, Figure
 from fewbits.benchmark.report import render_page, write_report
 from fewbits.benchmark.report.paper import DATASETS, LENGTHS, SETTINGS, collection_table
-from fewbits.benchmark.results import Result, load_results
+from fewbits.benchmark.results import Result, Store, load_results
 from fewbits.benchmark.spec import load_suite
-from fewbits.benchmark.store import Store
-from fewbits.errors import ParameterError
 from fewbits.hashers.registry import METHODS
-from fewbits.storage import write_json
-from helpers.corpora import topic_rows
-from helpers.results import make_result
+from helpers.results import ROOT, make_result
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SWITCHES = ["--no-sandbox", "--headless", "--disable-gpu", "--disable-background-networking"]
 TABLES = [
@@ -49,7 +43,7 @@ TABLES = [
 
 
 def charts(results: Path) -> dict[str, bool]:
-    """Every chart that the page has, and whether the store has a run to draw."""
+    """Return for each chart of the page whether there is a result to draw."""
     store = Store(load_results(results))
     drawn = {
         f"bits-{setting}-{dataset}": any(row.cells[n].values for row in table.rows for n in range(len(LENGTHS)))
@@ -57,9 +51,9 @@ def charts(results: Path) -> dict[str, bool]:
         for dataset in DATASETS
         for table in [collection_table(store, dataset, setting)]
     }
-    drawn["chart-seconds"] = any(store.of(spec) for spec in load_suite("estimators").specs)
+    drawn["chart-seconds"] = any(store.runs(spec) for spec in load_suite("estimators").specs)
     always = ("chart-ablation-beta", "chart-ablation-kl_weight", "chart-variance")  # published, or committed
-    pictured = [figure.method for figure in load_figures(results)]
+    pictured = [figure.method for figure in LatentSpace.load(results)]
     return {**drawn, **dict.fromkeys(always, True), **{f"latent-{method}": True for method in pictured}}
 
 
@@ -89,8 +83,9 @@ def page(browser: Browser, pages: Path) -> Iterator[Any]:
     opened.close()
 
 
+@pytest.mark.browser
 @pytest.mark.xdist_group("browser")
-def test_all_figures_and_tables_are_there_and_each_says_what_made_it(page: Any) -> None:
+def test_all_figures_and_tables_are_present_with_the_command_that_makes_them(page: Any) -> None:
     for name, is_drawn in charts(ROOT / "results").items():
         figure = page.locator(f"figure#{name}")
         assert figure.locator("svg" if is_drawn else "p.note").first.is_visible(), name
@@ -100,29 +95,32 @@ def test_all_figures_and_tables_are_there_and_each_says_what_made_it(page: Any) 
     assert page.locator("div.block > p.note code").count() == len(TABLES)
 
 
-def test_a_latent_picture_of_every_method_is_there_or_said_to_be_missing() -> None:
+def test_a_latent_space_without_facts_is_reported_as_missing() -> None:
     figure = Figure("", "ng20", 32, 0, ["a"], [0, 0], [[0.0, 1.0], [1.0, 0.0]], {}, {}, "f" * 64)
-    for there in (PICTURED, PICTURED[1:], ()):
-        page = render_page([], [replace(figure, method=method) for method in there], ROOT / "nowhere")
+    for present in (SHOWN_METHODS, SHOWN_METHODS[1:], ()):
+        page = render_page([], [replace(figure, method=method) for method in present])
         drawn = re.findall(r'<figure id="latent-([a-z-]+)"[^>]*><h3>[^<]*</h3><svg', page)
-        assert drawn == list(there)
-        missing = [METHODS[method].title for method in PICTURED if method not in there]
+        assert drawn == list(present)
+        missing = [METHODS[method].title for method in SHOWN_METHODS if method not in present]
         assert (f"Missing: {', '.join(missing)}." in page) == bool(missing)
 
 
-def figures_of(page: str) -> list[str]:
-    """What the page tells: facts, notes and the cells of all tables; charts are drawn anew by every matplotlib."""
+def notes_and_cells(page: str) -> list[str]:
+    """Return the notes and the cells of all tables; the charts depend on the version of matplotlib."""
     return re.findall(r'<p class="note">.*?</p>|<td.*?</td>', page, re.DOTALL)
 
 
-def test_the_committed_report_is_what_the_committed_results_give(pages: Path) -> None:
-    assert figures_of((ROOT / "docs" / "report.html").read_text()) == figures_of((pages / "report.html").read_text())
+def test_the_committed_report_matches_the_committed_results(pages: Path) -> None:
+    assert notes_and_cells((ROOT / "docs" / "report.html").read_text()) == notes_and_cells(
+        (pages / "report.html").read_text()
+    )
 
 
+@pytest.mark.browser
 @pytest.mark.xdist_group("browser")
 @pytest.mark.parametrize("width", [390, 1280])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_is_wider_than_the_screen_and_text_stands_out(page: Any, width: int, scheme: str) -> None:
+def test_the_page_fits_the_width_of_the_screen_and_text_has_contrast(page: Any, width: int, scheme: str) -> None:
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 800})
     assert page.evaluate("document.documentElement.scrollWidth") == width
@@ -133,8 +131,9 @@ def test_nothing_is_wider_than_the_screen_and_text_stands_out(page: Any, width: 
     assert abs(brightness(body) - brightness(text)) > 150
 
 
+@pytest.mark.browser
 @pytest.mark.xdist_group("browser")
-def test_on_a_phone_a_wide_table_says_so_and_keeps_its_first_column_and_the_spread_in_sight(page: Any) -> None:
+def test_on_a_phone_a_wide_table_shows_a_hint_and_fixes_its_first_column(page: Any) -> None:
     block = page.locator("div.block", has=page.locator("table#ablation-beta"))
     assert not block.locator(".hint").is_visible()
     page.set_viewport_size({"width": 390, "height": 800})
@@ -145,7 +144,9 @@ def test_on_a_phone_a_wide_table_says_so_and_keeps_its_first_column_and_the_spre
     block.locator(".scroll").evaluate("element => element.scrollLeft = element.scrollWidth")
     assert last.bounding_box()["x"] < 390
     assert first.bounding_box()["x"] == at_start
-    assert first.evaluate("cell => getComputedStyle(cell).backgroundColor") != "rgba(0, 0, 0, 0)"  # covers what moves
+    assert (
+        first.evaluate("cell => getComputedStyle(cell).backgroundColor") != "rgba(0, 0, 0, 0)"
+    )  # hides the cells that scroll below it
     assert page.locator("table#unsupervised-ng20 .spread").first.is_visible()
 
 
@@ -155,16 +156,17 @@ SMALLEST_TEXT = """() => [...document.querySelectorAll("figure svg text")].map((
 }).reduce((a, b) => Math.min(a, b))"""
 
 
+@pytest.mark.browser
 @pytest.mark.xdist_group("browser")
 @pytest.mark.parametrize("width", [390, 1280])
-def test_the_smallest_text_of_a_chart_can_be_read(page: Any, width: int) -> None:
+def test_the_smallest_text_of_a_chart_is_legible(page: Any, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 800})
     assert page.evaluate(SMALLEST_TEXT) >= 9
 
 
-def test_the_best_of_a_column_is_marked_but_not_a_lone_figure_nor_one_of_another_data_set() -> None:
+def test_the_best_figure_of_a_column_is_bold_only_among_several_on_the_same_data_set() -> None:
     def bold(*runs: Result) -> list[str]:
-        return re.findall(r'class="best">([0-9.]+)<', render_page(runs, [], ROOT / "nowhere"))
+        return re.findall(r'class="best">([0-9.]+)<', render_page(runs))
 
     assert bold(make_result("lsh", 8, 0.1)) == []
     assert bold(make_result("lsh", 8, 0.1), make_result("itq", 8, 0.3), make_result("itq", 16, 0.5)) == ["0.300"]
@@ -172,25 +174,26 @@ def test_the_best_of_a_column_is_marked_but_not_a_lone_figure_nor_one_of_another
     assert bold(*elsewhere) == []
 
 
-def test_the_page_on_the_benchmark_names_all_pages_that_the_report_writes(pages: Path) -> None:
-    told = (ROOT / "docs" / "benchmark.md").read_text()
-    assert [path.name for path in pages.iterdir() if f"`{path.name}`" not in told] == []
+def test_the_documentation_names_all_pages_that_the_report_writes(pages: Path) -> None:
+    documentation = (ROOT / "docs" / "benchmark.md").read_text()
+    assert [path.name for path in pages.iterdir() if f"`{path.name}`" not in documentation] == []
 
 
 def brightness(colour: str) -> float:
     return sum(float(part) for part in colour.split("(")[1].strip(")").split(",")[:3]) / 3
 
 
+@pytest.mark.browser
 @pytest.mark.xdist_group("browser")
-def test_a_table_sorts_by_click_and_by_key_and_empty_cells_stay_at_the_end(page: Any) -> None:
+def test_a_table_sorts_by_click_and_by_key_with_empty_cells_last(page: Any) -> None:
     table = page.locator("table#unsupervised-ng20")
     header = table.locator("th").nth(3)
 
     def values() -> list[float]:
         texts = table.locator("tbody tr td:nth-child(4)").evaluate_all("cells => cells.map(c => c.dataset.value)")
-        there = [float(text) for text in texts if text]
-        assert all(texts[: len(there)])
-        return there
+        figures = [float(text) for text in texts if text]
+        assert all(texts[: len(figures)])
+        return figures
 
     assert header.get_attribute("aria-sort") == "none"
     header.locator("button").click()
@@ -205,20 +208,21 @@ def test_a_table_sorts_by_click_and_by_key_and_empty_cells_stay_at_the_end(page:
     assert header.get_attribute("aria-sort") == "none"
 
 
+@pytest.mark.browser
 @pytest.mark.xdist_group("browser")
-def test_the_page_asks_the_network_for_nothing_and_raises_no_error(browser: Browser, pages: Path) -> None:
+def test_the_page_sends_no_request_and_raises_no_error(browser: Browser, pages: Path) -> None:
     opened = browser.new_page()
-    asked: list[str] = []
-    wrong: list[Any] = []
-    opened.on("request", lambda request: asked.append(request.url))
-    opened.on("pageerror", lambda error: wrong.append(error))
+    requests: list[str] = []
+    errors: list[Any] = []
+    opened.on("request", lambda request: requests.append(request.url))
+    opened.on("pageerror", lambda error: errors.append(error))
     opened.goto((pages / "report.html").as_uri())
-    assert [url for url in asked if not url.startswith("data:")] == [(pages / "report.html").as_uri()]
-    assert wrong == []
+    assert [url for url in requests if not url.startswith("data:")] == [(pages / "report.html").as_uri()]
+    assert errors == []
     opened.close()
 
 
-def test_the_report_of_an_empty_store_says_what_is_missing_and_invents_nothing(tmp_path: Path) -> None:
+def test_the_report_without_results_states_what_is_missing(tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     written = write_report(tmp_path / "results", tmp_path / "docs")
     page = (tmp_path / "docs" / "report.html").read_text()
@@ -228,44 +232,18 @@ def test_the_report_of_an_empty_store_says_what_is_missing_and_invents_nothing(t
     assert 'class="best"' not in page
 
 
-@pytest.mark.filterwarnings("ignore::fewbits.hashers._neural.ConstantBitsWarning")
-def test_a_figure_has_a_point_for_each_test_document_with_its_class_and_the_nearest_words(tmp_path: Path) -> None:
-    pytest.importorskip("umap", reason="not tested: umap-learn is not installed")
-
-    def split(count: int, seed: int) -> Split:
-        rows, classes = topic_rows(count, seed)
-        return Split(list(range(count)), None, rows, sparse.csr_array(np.eye(3, dtype=np.uint8)[classes]))
-
-    train = split(200, 0)
-    words = [f"w{number}" for number in range(train.features.shape[1])]
-    dataset = Dataset("toy", train, split(10, 1), split(40, 2), words, ["a", "b", "c"], "f" * 64)
-    figure = make_figure("bernoulli-vae", dataset, 8, words=["w0", "unknown"])
-    assert len(figure.points) == len(figure.classes) == 40
-    assert figure.classes == dataset.test.labels.argmax(axis=1).tolist()
-    assert list(figure.words) == ["w0"]
-    save_figure(figure, tmp_path)
-    assert list(load_figures(tmp_path)) == [figure]
-    with pytest.raises(ParameterError, match="itq has no latent space"):
-        make_figure("itq", dataset)
-
-
-def test_figures_of_other_data_sets_and_lengths_are_not_taken_for_those_of_the_caption(tmp_path: Path) -> None:
-    where = ("arm-dvae", "ng20", 32, 0)
-    figure = Figure(*where, ["a"], [0, 0], [[0.0, 1.0], [1.0, 0.0]], {"weapons": ["guns"]}, {}, "f" * 64)
+def test_figures_of_other_data_sets_and_lengths_are_not_shown_under_the_caption_of_the_paper() -> None:
+    run = ("arm-dvae", "ng20", 32, 0)
+    figure = Figure(*run, ["a"], [0, 0], [[0.0, 1.0], [1.0, 0.0]], {"weapons": ["guns"]}, {}, "f" * 64)
     others = [replace(figure, dataset="reuters"), replace(figure, bits=8)]
-    for number, bits in enumerate((32, 64)):
-        fact = {"estimator": "arm", "is_unbiased": True, "relative_variance": 1.0, "milliseconds": 1.0, "bits": bits}
-        write_json(tmp_path / "estimators" / f"{number}.json", [{**fact, "dataset": ("ng20", "tmc")[number]}])
-    page = render_page([], others, tmp_path)
+    estimators = [
+        [EstimatorFacts("arm", dataset, bits, True, 1.0, 0.0, 1.0)] for dataset, bits in (("ng20", 32), ("tmc", 64))
+    ]
+    page = render_page([], others, estimators)
     assert "latent-arm-dvae" not in page
     assert '<td data-value="guns">' not in page
     assert "variance / ARM&#x27;s, 32 bits" in page
     assert "variance / ARM&#x27;s, 64 bits" not in page
-    page = render_page([], [figure, *others], tmp_path)
+    page = render_page([], [figure, *others], estimators)
     assert 'id="latent-arm-dvae"' in page
     assert '<td data-value="guns">' in page
-
-
-def test_the_nearest_words_are_those_of_the_same_direction() -> None:
-    embeddings = np.array([[1.0, 0.0], [5.0, 0.1], [0.0, 1.0], [-1.0, 0.0]], dtype=np.float32)
-    assert nearest_words(embeddings, ["a", "b", "c", "d"], ["a"]) == {"a": ["b", "c", "d"]}

@@ -83,9 +83,9 @@ def test_a_grid_is_every_choice_of_its_values_beside_the_fixed_parameters(tmp_pa
 @pytest.mark.parametrize(
     ("content", "error", "message"),
     [
-        ("title = ", DataError, "is not TOML"),
-        ("", DataError, "names no run"),
-        ("[[runs]]\nmethods = ['itq']", DataError, "a block of runs is not as it should be"),
+        ("title = ", DataError, "is not valid TOML"),
+        ("", DataError, "contains no runs"),
+        ("[[runs]]\nmethods = ['itq']", DataError, r"a \[\[runs\]\] block is not valid"),
         ("[[runs]]\nmethods=['x']\ndatasets=['ng20']\nbits=[8]\nseeds=[0]", ParameterError, "no such method"),
         ("[[runs]]\nmethods=['itq']\ndatasets=['x']\nbits=[8]\nseeds=[0]", ParameterError, "unknown data set"),
         ("[[runs]]\nmethods=['itq']\ndatasets=['ng20']\nbits=[0]\nseeds=[0]", ParameterError, "code length"),
@@ -94,13 +94,13 @@ def test_a_grid_is_every_choice_of_its_values_beside_the_fixed_parameters(tmp_pa
             ParameterError,
             "has no such parameter",
         ),
-        (f"[[runs]]\n{BLOCK}\ngrid={{n_iterations=5}}", DataError, r"a block of runs .* grid = {'n_iterations': 5}"),
-        (f"[[runs]]\n{BLOCK}\nparameters=5", DataError, "a block of runs is not as it should be"),
-        ("runs = 3", DataError, r"runs are not as they should be \(allowed: one \[\[runs\]\] or more; got: 3"),
-        (f"[runs]\n{BLOCK}", DataError, "runs are not as they should be"),
+        (f"[[runs]]\n{BLOCK}\ngrid={{n_iterations=5}}", DataError, r"block is not valid .* grid = {'n_iterations': 5}"),
+        (f"[[runs]]\n{BLOCK}\nparameters=5", DataError, r"a \[\[runs\]\] block is not valid"),
+        ("runs = 3", DataError, r"runs is not a list of blocks \(allowed: one \[\[runs\]\] or more; got: 3"),
+        (f"[runs]\n{BLOCK}", DataError, "runs is not a list of blocks"),
         (f"[[runs]]\n{BLOCK}".replace("[0]", "[-1]"), ParameterError, "a seed is out of range"),
         (f"[[runs]]\n{BLOCK}".replace("[0]", "[0.5]"), ParameterError, "a seed is out of range"),
-        ("title = 'caf\udce9'", DataError, "is not TOML"),
+        ("title = 'caf\udce9'", DataError, "is not valid TOML"),
     ],
 )
 def test_a_suite_that_cannot_be_run_is_refused_before_any_run(
@@ -114,7 +114,7 @@ def test_a_suite_that_cannot_be_run_is_refused_before_any_run(
 def test_an_unknown_suite_and_a_missing_data_set_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=r"no such suite \(allowed: quick, paper"):
         load_suite("slow")
-    with pytest.raises(MissingFileError, match=r"slow.toml is not there"):
+    with pytest.raises(MissingFileError, match=r"slow.toml does not exist"):
         load_suite("slow.toml")
     with pytest.raises(MissingFileError, match=r"nowhere.mat does not exist\."):
         list(run_all([Spec("lsh", str(tmp_path / "nowhere.mat"), 8, 0)]))
@@ -199,8 +199,8 @@ def test_results_that_cannot_be_measured_again_are_counted_with_the_reason(tiny:
     codes(elsewhere).rename(codes(moved))
     said = CliRunner().invoke(app, ["bench", "measure", "--dataset", str(tiny), "--results", str(store)]).stderr
     assert "1 results measured again, 0 have changed" in said
-    assert "1 left out: without kept codes" in said
-    assert "1 left out: on documents that are not here" in said
+    assert "1 left out: without stored codes" in said
+    assert "1 left out: on data that is not available" in said
 
 
 @pytest.mark.xdist_group("runner")
@@ -217,7 +217,7 @@ def test_a_run_whose_process_is_killed_is_a_failure_and_the_next_run_goes_well(t
     died, well = (step.result for step in steps)
     assert died is not None
     assert well is not None
-    assert "its process died" in str(died.error)
+    assert "the worker process died" in str(died.error)
     assert well.error is None
     assert [result.method for result in load_failures(tmp_path)] == ["bernoulli-vae"]
 

@@ -17,7 +17,7 @@ from scipy import io as scipy_io
 from scipy import sparse
 
 from fewbits import Dataset, load_dataset
-from fewbits.benchmark.describe import describe
+from fewbits.benchmark.evaluate import describe
 from fewbits.benchmark.results import load_results
 from fewbits.data.datasets import SOURCES
 from fewbits.data.datasets.term_tables import read_tmc

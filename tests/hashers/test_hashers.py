@@ -132,13 +132,13 @@ def test_a_tall_table_of_many_words_is_never_made_dense(name: str) -> None:
         parameters = {**parameters, "hidden": (20, 20)}  # what is measured is not the size of the networks
     script = f"""
 import numpy as np
-from fewbits.benchmark.evaluate import forget_peak, peak_memory_mb
+from fewbits.benchmark.evaluate import reset_peak_memory, peak_memory_mb
 from scipy import sparse
 from fewbits.hashers.registry import make_hasher
 import torch
 table = sparse.random_array((10_000, 25_000), density=0.001, rng=np.random.default_rng(0))
 rows = sparse.csr_array(table, dtype=np.float32)
-forget_peak()
+reset_peak_memory()
 before = peak_memory_mb()
 make_hasher("{name}", 32, 0, **{parameters}).fit(rows, np.arange(10_000) % 3).transform(rows)
 print(peak_memory_mb() - before)

@@ -169,14 +169,14 @@ def test_memory_does_not_grow_with_the_steps_of_an_epoch() -> None:
 import numpy as np
 from scipy import sparse
 from fewbits import BernoulliVAE
-from fewbits.benchmark.evaluate import forget_peak, peak_memory_mb
+from fewbits.benchmark.evaluate import reset_peak_memory, peak_memory_mb
 
 def needed_for(documents):
     table = sparse.random_array((documents, 20_000), density=0.004, rng=np.random.default_rng(0))
     rows = sparse.csr_array(table, dtype=np.float32)
     few = {"n_neighbours": 5, "neighbour_dimensions": 8, "refinements": 0}
     hasher = BernoulliVAE(128, epochs=1, batch_size=100, **few, random_state=0)
-    forget_peak()
+    reset_peak_memory()
     before = peak_memory_mb()
     hasher.fit(rows)
     return peak_memory_mb() - before

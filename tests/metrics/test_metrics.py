@@ -161,13 +161,13 @@ def test_twenty_thousand_queries_against_a_hundred_thousand_documents_stay_in_bo
 import numpy as np
 from scipy import sparse
 from fewbits import precision_at_k
-from fewbits.benchmark.evaluate import forget_peak, peak_memory_mb
+from fewbits.benchmark.evaluate import reset_peak_memory, peak_memory_mb
 generator = np.random.default_rng(0)
 def part(rows):
     labels = sparse.csr_array((np.ones(rows, np.uint8), (np.arange(rows), generator.integers(0, 40, rows))), (rows, 40))
     return generator.integers(0, 2, (rows, 32), dtype=np.uint8), labels
 queries, database = part(20_000), part(105_000)
-forget_peak()
+reset_peak_memory()
 before = peak_memory_mb()
 value = precision_at_k(*queries, *database)
 print(value, peak_memory_mb() - before)

@@ -125,7 +125,7 @@ class ServiceLoad(Experiment[Load]):
     @classmethod
     def render(cls, facts: Sequence[Load]) -> str:
         """Return the page in Markdown."""
-        header = ["rescore", "requests", "errors", "requests/s", "median ms", "p99 ms", "plain faiss/s", "faiss / service"]
+        header = ["rescore", "requests", "errors", "requests/s", "median ms", "p99 ms", "plain faiss/s", "slowdown"]
         rows = [
             [
                 load.rescore,

@@ -265,8 +265,8 @@ INTRODUCTION = f"""\
 Rendered by `fewbits bench report` from the measurements of `fewbits bench speed --save`.
 
 Documents per second when training the paper's unsupervised model (two layers of 500, ARM gradient, no noise added to
-the code) with {BITS} bits and batches of {BATCH_SIZE}, from sparse rows to updated weights. *textbook* is the same model
-in plain PyTorch, with dense rows, `log_softmax` and the default `torch.optim.Adam`. Both run alternately in new
+the code) with {BITS} bits and batches of {BATCH_SIZE}, from sparse rows to updated weights. *textbook* is the same
+model in plain PyTorch, with dense rows, `log_softmax` and the default `torch.optim.Adam`. Both run alternately in new
 processes with all cores, in {ROUNDS} rounds of {BLOCKS} blocks of {STEPS} steps, after {WARM_UP_STEPS} warm-up steps.
 The rates are those of the fastest block of each, because other processes can only slow a block down; *median ratio* is
 the median of the ratios per round.

@@ -39,8 +39,9 @@ class Reason:
 
 def _variance_of_arm(method: str, dataset: str) -> Reason:
     return Reason(
-        "mostly the variance of ARM's gradient at the preset's number of epochs; the paper does not give its own. With"
-        " the closed-form gradient instead of ARM and otherwise equal settings (one seed, `fewbits bench run ablation`)",
+        "mostly the variance of ARM's gradient at the preset's number of epochs; the paper does not give its own."
+        " With the closed-form gradient instead of ARM and otherwise equal settings (one seed,"
+        " `fewbits bench run ablation`)",
         Spec(method, dataset, 32, 0, parameters={"estimator": "flip"}),
     )
 
@@ -142,8 +143,8 @@ Rendered by `fewbits bench report` from the files in `results/` and the figures 
 (`src/fewbits/benchmark/published.json`, with sources). Our figures are means over the seeds, ± the standard deviation,
 on the same splits for all methods. The published figures, in parentheses, are on the paper's splits. The *verdict* is
 the mean difference over the lengths: rows within {TOLERANCE} agree, and rows that are worse by {FAR} or more are
-explained below the table. On TMC, where figures cannot be compared, the verdict is the mean difference in rank among the
-methods: rows within {TOLERANCE_RANKS:g} agree, and rows that are worse by {FAR_RANKS:g} or more are explained.
+explained below the table. On TMC, where figures cannot be compared, the verdict is the mean difference in rank among
+the methods: rows within {TOLERANCE_RANKS:g} agree, and rows that are worse by {FAR_RANKS:g} or more are explained.
 
 {CHOSEN_WITH_LABELS}
 

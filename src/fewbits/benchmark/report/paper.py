@@ -191,9 +191,9 @@ def times_table(store: Store) -> Table:
         rows=[Row(name, name, cells(specs)) for name, specs in suites.items()],
         command="fewbits bench report",
         notes=[
-            "Time to fit, encode and evaluate all runs of a suite, each with one thread. A run counts as the median over"
-            " the seeds of its cell or, if its cell has no result, as the median of its method on its data set. Some"
-            " runs were made on a busy machine.",
+            "Time to fit, encode and evaluate all runs of a suite, each with one thread. A run counts as the median"
+            " over the seeds of its cell or, if its cell has no result, as the median of its method on its data set."
+            " Some runs were made on a busy machine.",
             *([f"Not counted, because there is no such result: {not_counted}."] if not_counted else []),
         ],
         row_header="suite",

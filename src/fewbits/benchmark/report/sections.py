@@ -165,8 +165,8 @@ SETTING = {
 }
 ABLATION = (
     "The effect of the weights of the pair loss and of the KL term, over the paper's values and our own range; of the"
-    " share of the NB-SVMs in a linear encoder; of the paper's weight of the classifier and ours; and of the closed-form"
-    " gradient instead of ARM in the paper's systems."
+    " share of the NB-SVMs in a linear encoder; of the paper's weight of the classifier and ours; and of the"
+    " closed-form gradient instead of ARM in the paper's systems."
 )
 ESTIMATORS = (
     "The same model without labels, trained with each gradient estimator for 1, 2, 4, 8, 16 and 32 epochs; and the"

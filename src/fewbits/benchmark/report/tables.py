@@ -94,8 +94,8 @@ training documents. Each figure is the exact expectation over all orders of docu
 the mean over the seeds, ± the standard deviation if there is more than one seed.
 
 *Precision at 100* is the share of the 100 nearest documents that share a label with the query; the chance level is that
-of a random ranking. *Neighbour recall* is the share of a query's 10 nearest documents by tf-idf cosine that are among its
-100 nearest by code.
+of a random ranking. *Neighbour recall* is the share of a query's 10 nearest documents by tf-idf cosine that are among
+its 100 nearest by code.
 
 {CHOSEN_WITH_LABELS}
 """
