@@ -23,10 +23,9 @@ from safetensors.numpy import save
 from fewbits.benchmark.results import Result, load_results
 from fewbits.benchmark.spec import Spec
 from fewbits.codes import Bits, pack, unpack
-from fewbits.data.datasets.base import PARTS
-from fewbits.data.datasets.loading import SOURCES, Dataset, load_dataset
+from fewbits.data.datasets import PARTS, SOURCES, Dataset, load_dataset
 from fewbits.features import nearest_by_cosine
-from fewbits.metrics import bit_entropy, distinct_share, neighbour_recall, random_floor
+from fewbits.metrics import bit_entropy, neighbour_recall, random_floor, unique_code_ratio
 from fewbits.metrics.retrieval import average_precision_from_ties, precision_from_ties, recall_from_ties
 from fewbits.metrics.ties import tie_groups
 from fewbits.storage import atomic_write, read_arrays
@@ -125,7 +124,7 @@ def compute_metrics(dataset: Dataset, part: str, codes: Codes) -> dict[str, floa
         "neighbour_recall": neighbour_recall(queries, database, _true_neighbors(dataset, part), DEPTH),
         "bit_entropy": float(bit_entropy(database).mean()),
         "least_bit_entropy": float(bit_entropy(database).min()),
-        "distinct_share": distinct_share(database),
+        "distinct_share": unique_code_ratio(database),
         "random_floor": random_floor(labels, dataset.train.labels),
     }
     return {name: round(value, 6) for name, value in metrics.items()}

@@ -21,7 +21,7 @@ from pathlib import Path
 from fewbits.benchmark.evaluate import failed_result, run_spec, save_codes
 from fewbits.benchmark.results import Result, RunTimes
 from fewbits.benchmark.spec import Spec
-from fewbits.data.datasets.loading import Dataset, load_dataset
+from fewbits.data.datasets import Dataset, load_dataset
 from fewbits.errors import BrokenFolderError, DataError, FewbitsError, MissingFileError
 from fewbits.validation import check_whole_number
 

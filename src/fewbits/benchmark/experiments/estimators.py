@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fewbits.benchmark.experiments.base import Experiment, markdown_table
-from fewbits.data.datasets.loading import Dataset
+from fewbits.data.datasets import Dataset
 from fewbits.hashers._neural import need_torch
 from fewbits.hashers.bernoulli_vae import BernoulliVAE
 

@@ -13,7 +13,7 @@ from sklearn.preprocessing import normalize
 
 from fewbits.benchmark.evaluate import versions
 from fewbits.benchmark.experiments.base import Experiment
-from fewbits.data.datasets.loading import Dataset
+from fewbits.data.datasets import Dataset
 from fewbits.errors import MissingExtraError, ParameterError
 from fewbits.hashers._neural import NeuralHasher
 from fewbits.hashers.registry import METHODS, find_method, make_hasher

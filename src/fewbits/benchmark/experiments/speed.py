@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from fewbits.benchmark.experiments.base import Experiment, markdown_table
-from fewbits.data.datasets.loading import Dataset, load_dataset
+from fewbits.data.datasets import Dataset, load_dataset
 from fewbits.hashers._neural import need_torch
 from fewbits.hashers.registry import make_hasher
-from fewbits.metrics import precision_at_k
+from fewbits.metrics import encoded_precision
 
 BITS = 32
 BATCH_SIZE = 100
@@ -150,9 +150,7 @@ def time_to_quality(dataset: Dataset) -> TimeToQuality:
         start = time.perf_counter()
         hasher = make_hasher("pairwise", BITS, 0, epochs=epochs).fit(train.features, train.labels)
         seconds = time.perf_counter() - start
-        precision = precision_at_k(
-            hasher.transform(validation.features), validation.labels, hasher.transform(train.features), train.labels
-        )
+        precision = encoded_precision(hasher, validation.features, validation.labels, train.features, train.labels)
         if precision >= TARGET_PRECISION:
             break
     return TimeToQuality(

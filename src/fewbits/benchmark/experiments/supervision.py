@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fewbits.benchmark.experiments.base import Experiment, markdown_table
-from fewbits.data.datasets.loading import Dataset, Split
+from fewbits.data.datasets import Dataset, Split
 from fewbits.hashers.base import Hasher
 from fewbits.hashers.bernoulli_vae import BernoulliVAE
 from fewbits.hashers.pairwise import PairwiseHasher
-from fewbits.metrics import precision_at_k
+from fewbits.metrics import encoded_precision
 
 N_PAIRS = 2000
 LABELLED_FRACTION = 0.05
@@ -75,8 +75,8 @@ class SupervisionComparison(Experiment[list[Supervision]]):
             start = time.perf_counter()
             hasher = fit(seed)
             seconds.append(round(time.perf_counter() - start, 1))
-            codes = hasher.transform(queries.features), hasher.transform(train.features)
-            precision.append(round(precision_at_k(codes[0], queries.labels, codes[1], train.labels), 4))
+            value = encoded_precision(hasher, queries.features, queries.labels, train.features, train.labels)
+            precision.append(round(value, 4))
         return Supervision(supervision, self.dataset.name, self.n_bits, precision, seconds)
 
     @classmethod
