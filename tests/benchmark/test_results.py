@@ -91,7 +91,7 @@ def test_a_result_without_metrics_is_refused_unless_the_run_failed(dataset: Data
 
 
 def test_an_unknown_part_and_a_broken_store_are_refused(dataset: Dataset, tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"no such part \(allowed: train, validation, test; got: 'dev'\)"):
+    with pytest.raises(ParameterError, match=r"unknown part \(allowed: train, validation, test; got: 'dev'\)"):
         evaluate("lsh", dataset, 8, 0, part="dev")
     (tmp_path / "x.json").write_text('{"method": "lsh"}')
     with pytest.raises(BrokenFolderError, match=r"x.json is not a valid result file"):

@@ -112,7 +112,7 @@ def test_a_suite_that_cannot_be_run_is_refused_before_any_run(
 
 
 def test_an_unknown_suite_and_a_missing_data_set_are_told_at_once(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"no such suite \(allowed: quick, paper"):
+    with pytest.raises(ParameterError, match=r"unknown suite \(allowed: quick, paper"):
         load_suite("slow")
     with pytest.raises(MissingFileError, match=r"slow.toml does not exist"):
         load_suite("slow.toml")

@@ -50,7 +50,7 @@ class Spec:
         check_n_bits(self.bits)
         find_source(self.dataset)
         if self.part not in PARTS:
-            raise ParameterError("there is no such part", allowed=", ".join(PARTS), got=repr(self.part))
+            raise ParameterError("unknown part", allowed=", ".join(PARTS), got=repr(self.part))
 
     def hasher(self) -> Hasher:
         """Return the unfitted hasher."""
@@ -114,7 +114,7 @@ def load_suite(name: str | Path) -> Suite:
     is_file = str(name).endswith(".toml")
     if not is_file and name not in SUITES:
         raise ParameterError(
-            "there is no such suite", allowed=", ".join(SUITES) + " or a .toml file", got=repr(str(name))
+            "unknown suite", allowed=", ".join(SUITES) + " or a .toml file", got=repr(str(name))
         )
     if is_file and not Path(name).is_file():
         raise MissingFileError(f"{name} does not exist")
