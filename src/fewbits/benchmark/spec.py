@@ -113,9 +113,7 @@ def load_suite(name: str | Path) -> Suite:
     """Load a built-in suite by name, or a suite from a TOML file by path."""
     is_file = str(name).endswith(".toml")
     if not is_file and name not in SUITES:
-        raise ParameterError(
-            "unknown suite", allowed=", ".join(SUITES) + " or a .toml file", got=repr(str(name))
-        )
+        raise ParameterError("unknown suite", allowed=", ".join(SUITES) + " or a .toml file", got=repr(str(name)))
     if is_file and not Path(name).is_file():
         raise MissingFileError(f"{name} does not exist")
     source = Path(name) if is_file else files("fewbits.benchmark").joinpath("suites", f"{name}.toml")

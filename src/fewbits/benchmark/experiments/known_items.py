@@ -136,7 +136,7 @@ class KnownItemSearch(Experiment[Comparison]):
             hasher.set_params(checkpoint=str(self.checkpoint / str(n_bits)))
         hasher.fit(rows[sample])
         bodies = (Document(document.id, document.body) for document in self.documents)
-        engine = SearchEngine.from_parts(vectorizer, hasher, bodies, rows, {"method": self.method})
+        engine = SearchEngine.from_fitted(vectorizer, hasher, bodies, rows, method=self.method)
         return engine, len(sample)
 
     def _rankings(
@@ -155,11 +155,9 @@ class KnownItemSearch(Experiment[Comparison]):
         with tempfile.TemporaryDirectory(prefix="fewbits-known-items-") as folder:
             engine.save(Path(folder) / "engine")
             loaded = SearchEngine.load(Path(folder) / "engine", verify=False)
-            for ranking, rescore, shortlist, titles in rankings:
+            for ranking, rerank, shortlist, titles in rankings:
                 self.progress(ranking)
-                facts = _measure(
-                    _engine_search(loaded, rescore, shortlist), ranking, shortlist, titles, queries[titles]
-                )
+                facts = _measure(_engine_search(loaded, rerank, shortlist), ranking, shortlist, titles, queries[titles])
                 exact_share = baseline[titles].share
                 yield replace(facts, of_exact=round(facts.share / exact_share, 3) if exact_share else 1.0)
 
@@ -197,8 +195,8 @@ def _machine_load() -> float | None:
     return round(os.getloadavg()[2] / (os.cpu_count() or 1), 2) if hasattr(os, "getloadavg") else None
 
 
-def _engine_search(engine: SearchEngine, rescore: str, shortlist: int | None) -> Find:
-    return lambda title: [hit.id for hit in engine.search(title, DEPTH, rescore=rescore, shortlist=shortlist)]
+def _engine_search(engine: SearchEngine, rerank: str, shortlist: int | None) -> Find:
+    return lambda title: [hit.id for hit in engine.search(title, DEPTH, rerank=rerank, shortlist=shortlist)]
 
 
 def _exact_search(vectorizer: TextVectorizer, rows: Any, ids: Sequence[DocumentId]) -> Find:

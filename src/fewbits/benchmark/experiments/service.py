@@ -81,7 +81,8 @@ class ServiceLoad(Experiment[Load]):
             if not (folder / "manifest.json").exists():
                 synthetic_engine(self.documents).save(folder)
             engine = SearchEngine.load(folder, verify=False)
-            codes = engine.sample(self.documents)[1]
+            with engine.snapshot() as snapshot:
+                codes = snapshot.sample(self.documents)[1]
             queries = list(_synthetic_texts(N_QUERIES, WORDS_PER_QUERY, seed=1))
             encoded = engine.encode(queries)
             del engine
@@ -155,7 +156,7 @@ def synthetic_engine(documents: int) -> SearchEngine:
     hasher = make_hasher("itq", BITS, 0).fit(rows[:TRAINING_SIZE])
     labels = [(f"label {number}",) for number in range(10)]
     stream = (Document(number, text, labels[number % 10]) for number, text in enumerate(texts))
-    return SearchEngine.from_parts(vectorizer, hasher, stream, rows, {"method": "itq"})
+    return SearchEngine.from_fitted(vectorizer, hasher, stream, rows, method="itq")
 
 
 def scan_rate(queries: Packed, codes: Packed) -> float:
