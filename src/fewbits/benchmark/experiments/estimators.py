@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fewbits.benchmark.experiments.base import Experiment, markdown_table
 from fewbits.data.datasets import Dataset
-from fewbits.hashers._neural import need_torch
+from fewbits.hashers._parameters import need_torch
 from fewbits.hashers.bernoulli_vae import BernoulliVAE
 
 BATCH_SIZE = 100

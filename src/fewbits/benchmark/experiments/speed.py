@@ -15,7 +15,7 @@ import numpy as np
 
 from fewbits.benchmark.experiments.base import Experiment, markdown_table
 from fewbits.data.datasets import Dataset, load_dataset
-from fewbits.hashers._neural import need_torch
+from fewbits.hashers._parameters import need_torch
 from fewbits.hashers.registry import make_hasher
 from fewbits.metrics import encoded_precision
 
@@ -194,9 +194,10 @@ def _our_rate(batches: list[Any]) -> float:
     """Return the rate of the training loop of :class:`fewbits.BernoulliVAE`, with ARM-DVAE's settings."""
     import torch
 
+    from fewbits.nn.data import Batch
     from fewbits.nn.gradient_estimators import make_estimator
     from fewbits.nn.layers import SparseBatch
-    from fewbits.nn.losses import Batch, Objective, Weights
+    from fewbits.nn.losses import Objective, Weights
     from fewbits.nn.models import Model, Shape
     from fewbits.nn.trainer import TrainerConfig, Training
 
