@@ -125,7 +125,7 @@ def test_faiss_index_returns_the_distances_of_the_engine(changed: SearchEngine, 
     stored = [from_faiss(index.reconstruct(row), 20)[0] for row in range(60)]
     assert np.array_equal(np.array(stored), changed.codes(ids))
     distances, found = index.search(changed.encode(["boat and harbour"]), 60)
-    hits = changed.search("boat and harbour", 60, rescore="none")
+    hits = changed.search("boat and harbour", 60, rerank="none")
     expected = {hit.id: hit.distance for hit in hits}
     assert {ids[row]: distance for row, distance in zip(found[0], distances[0], strict=True)} == expected
 

@@ -16,7 +16,7 @@ from helpers.service import AUTHORIZED, TOKEN, error_of, serving
 def test_search_returns_the_hits_of_the_engine(client: TestClient, shared_engine: SearchEngine) -> None:
     for rerank in (None, "none", "bits", "words"):
         answer = client.post("/v1/search", json={"query": "the boat and xyzzy", "k": 4, "rerank": rerank}).json()
-        expected = shared_engine.search("the boat and xyzzy", 4, rescore=rerank)
+        expected = shared_engine.search("the boat and xyzzy", 4, rerank=rerank)
         assert answer["hits"] == [{**vars(hit), "labels": list(hit.labels)} for hit in expected]
         assert (answer["bits"], answer["words"], answer["unknown_words"]) == (20, ["boat"], ["xyzzy"])
 

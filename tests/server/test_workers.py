@@ -31,7 +31,7 @@ def test_concurrent_queries_each_get_their_own_response(client: TestClient, shar
             assert error_of(answer)["got"] == repr(query)
         else:
             ids = [hit["id"] for hit in answer.json()["hits"]]
-            assert ids == [hit.id for hit in shared_engine.search(query, 3, rescore="none")]
+            assert ids == [hit.id for hit in shared_engine.search(query, 3, rerank="none")]
 
 
 def test_requests_are_rejected_while_the_queue_is_full(

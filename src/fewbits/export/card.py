@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from fewbits.codes import unpack
-from fewbits.data.document import DocumentId
+from fewbits.data.document import Document, DocumentId
 from fewbits.data.labels import label_table
-from fewbits.hashers.base import EXECUTION_PARAMETERS
+from fewbits.hashers.base import EXECUTION_PARAMETERS, Hasher
 from fewbits.hashers.registry import find_method
 from fewbits.metrics import precision_at_k, random_floor
 from fewbits.search import EncodedDocuments, SearchEngine
@@ -57,12 +57,16 @@ class Quality:
 
 def render_card(engine: SearchEngine, name: str) -> str:
     """Return the model card of an engine as Markdown."""
-    facts = engine.info()
+    with engine.snapshot() as snapshot:
+        facts = snapshot.info()
+        hasher = snapshot.model.hasher
+        encoded = snapshot.encoded_documents()
+        quality = measure_quality(encoded, snapshot.documents())
     sections = [
         f"# Model card: {_escape(name)}\n\n{_summary(facts)}",
-        f"## Corpus\n\n{_corpus(facts, _encoded(engine).labels)}",
-        f"## Method\n\n{_method(engine, facts)}",
-        f"## Quality\n\n{_quality(measure_quality(engine))}",
+        f"## Corpus\n\n{_corpus(facts, encoded.labels)}",
+        f"## Method\n\n{_method(hasher, facts)}",
+        f"## Quality\n\n{_quality(quality)}",
         f"## Drift\n\n{_drift(facts['drift'])}",
         f"## Intended use\n\n{USE}",
         f"## Limits\n\n{LIMITS if facts['features'] == 'text' else EMBEDDING_LIMITS}",
@@ -97,13 +101,13 @@ def _corpus(facts: dict[str, Any], labels: Iterable[tuple[str, ...]]) -> str:
     return f"{table}\n\n{_table(('label', 'documents'), shown)}"
 
 
-def _method(engine: SearchEngine, facts: dict[str, Any]) -> str:
+def _method(hasher: Hasher, facts: dict[str, Any]) -> str:
     method = find_method(facts["method"])
     kind = "words in the vocabulary" if facts["features"] == "text" else "dimensions of an embedding"
     labels_used = {"unsupervised": "none", "semi-supervised": "those of a sample", "supervised": "all"}
     rows = [
         ("method", method.name),
-        ("estimator", type(engine.hasher).__name__),
+        ("estimator", type(hasher).__name__),
         ("source", method.reference),
         ("labels used", labels_used[method.setting]),
         (kind, f"{facts['n_features']:,}"),
@@ -111,7 +115,7 @@ def _method(engine: SearchEngine, facts: dict[str, Any]) -> str:
     ]
     parameters = [
         (name, repr(value))
-        for name, value in sorted(engine.hasher.get_params(deep=False).items())
+        for name, value in sorted(hasher.get_params(deep=False).items())
         if name not in EXECUTION_PARAMETERS
     ]
     return (
@@ -161,24 +165,23 @@ def _escape(value: object) -> str:
     return html.escape(line, quote=False).replace("\\", "\\\\").replace("|", "\\|").replace("`", "\\`")
 
 
-def measure_quality(engine: SearchEngine) -> Quality | None:
+def measure_quality(encoded: EncodedDocuments, documents: Iterable[Document]) -> Quality | None:
     """Measure the precision of labelled documents added after training; None if there are too few.
 
-    The database is the training documents. Copies of earlier documents are not used as queries, as finding them would
-    say nothing about new documents.
+    ``documents`` are all documents of the engine in order of insertion. The database is the training documents. Copies
+    of earlier documents are not used as queries, as finding them would say nothing about new documents.
     """
-    documents = _encoded(engine)
-    has_label = np.array([bool(labels) for labels in documents.labels], dtype=bool)
-    database = np.flatnonzero(has_label & ~documents.is_unseen)
-    queries = np.flatnonzero(has_label & documents.is_unseen)
+    has_label = np.array([bool(labels) for labels in encoded.labels], dtype=bool)
+    database = np.flatnonzero(has_label & ~encoded.is_unseen)
+    queries = np.flatnonzero(has_label & encoded.is_unseen)
     if len(queries) < MIN_QUERIES or len(database) < K:
         return None
-    copies = _copies(engine, documents)
-    queries = np.array([row for row in queries if documents.ids[row] not in copies][:MAX_QUERIES], dtype=np.int64)
+    copies = _copies(encoded, documents)
+    queries = np.array([row for row in queries if encoded.ids[row] not in copies][:MAX_QUERIES], dtype=np.int64)
     if len(queries) < MIN_QUERIES:
         return None
-    bits = unpack(documents.codes, documents.n_bits)
-    labels, _ = label_table(documents.labels)
+    bits = unpack(encoded.codes, encoded.n_bits)
+    labels, _ = label_table(encoded.labels)
     return Quality(
         queries=len(queries),
         database=len(database),
@@ -187,17 +190,12 @@ def measure_quality(engine: SearchEngine) -> Quality | None:
     )
 
 
-def _encoded(engine: SearchEngine) -> EncodedDocuments:
-    with engine.snapshot() as snapshot:
-        return snapshot.encoded_documents()
-
-
-def _copies(engine: SearchEngine, documents: EncodedDocuments) -> set[DocumentId]:
+def _copies(encoded: EncodedDocuments, documents: Iterable[Document]) -> set[DocumentId]:
     """Return the ids of documents added after training whose text occurs earlier."""
-    unseen = {id for id, is_unseen in zip(documents.ids, documents.is_unseen.tolist(), strict=True) if is_unseen}
+    unseen = {id for id, is_unseen in zip(encoded.ids, encoded.is_unseen.tolist(), strict=True) if is_unseen}
     earlier: set[bytes] = set()
     copies: set[DocumentId] = set()
-    for document in engine.documents():
+    for document in documents:
         digest = sha256(document.text.encode("utf-8", "surrogatepass")).digest()
         if document.id in unseen and digest in earlier:
             copies.add(document.id)

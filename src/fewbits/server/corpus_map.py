@@ -51,6 +51,7 @@ class CorpusMap:
 class MapSample:
     """Documents to be shown, with their codes and a fingerprint of both."""
 
+    total: int  # documents in the engine
     documents: list[Document]
     codes: NDArray[np.uint8]
     fingerprint: str
@@ -68,9 +69,10 @@ class MapBuilder:
     def sample(self) -> MapSample:
         """Return the documents to show."""
         with self._engine.snapshot() as snapshot:
+            total = snapshot.count()
             documents, packed = snapshot.sample(self._size)
-        codes = unpack(packed, self._engine.n_bits)
-        return MapSample(documents, codes, _fingerprint(documents, codes))
+            codes = unpack(packed, snapshot.index.n_bits)
+        return MapSample(total, documents, codes, _fingerprint(documents, codes))
 
     def read_cached(self, sample: MapSample) -> CorpusMap | None:
         """Return the UMAP map saved in the engine's folder; None if there is none for this sample."""
@@ -83,11 +85,11 @@ class MapBuilder:
             points = np.array([content["x"], content["y"]], dtype=np.float64).T
         except (FewbitsError, OSError, KeyError, TypeError, ValueError):
             return None  # unreadable: the map is computed again
-        return self._make_map("umap", sample, points)
+        return _make_map("umap", sample, points)
 
     def compute_pca(self, sample: MapSample) -> CorpusMap:
         """Compute the map by principal components, which takes less than a second."""
-        return self._make_map("pca", sample, principal_plane(sample.codes))
+        return _make_map("pca", sample, principal_plane(sample.codes))
 
     async def compute_umap(self, sample: MapSample) -> CorpusMap | None:
         """Compute the map by UMAP and save it; None if UMAP is not available, fails or has too few documents."""
@@ -97,24 +99,7 @@ class MapBuilder:
         if points is None:
             return None
         self._write_cache(sample, points)
-        return self._make_map("umap", sample, points)
-
-    def _make_map(self, method: str, sample: MapSample, points: NDArray[Any]) -> CorpusMap:
-        grid = _to_grid(points)
-        first_labels = [document.labels[0] if document.labels else None for document in sample.documents]
-        names = [name for name, _ in Counter(name for name in first_labels if name is not None).most_common()]
-        index_of: dict[str | None, int] = {name: index for index, name in enumerate(names)}
-        with self._engine.snapshot() as snapshot:
-            count = snapshot.count()
-        return CorpusMap(
-            method=method,
-            documents=count,
-            labels=names,
-            ids=[document.id for document in sample.documents],
-            label=[index_of.get(name, -1) for name in first_labels],
-            x=grid[:, 0].tolist(),
-            y=grid[:, 1].tolist(),
-        )
+        return _make_map("umap", sample, points)
 
     def _write_cache(self, sample: MapSample, points: NDArray[Any]) -> None:
         if self._cache is None:
@@ -123,6 +108,22 @@ class MapBuilder:
             write_json(self._cache, {"of": sample.fingerprint, "x": points[:, 0].tolist(), "y": points[:, 1].tolist()})
         except OSError as error:
             LOGGER.warning("the map could not be saved: %s", error)
+
+
+def _make_map(method: str, sample: MapSample, points: NDArray[Any]) -> CorpusMap:
+    grid = _to_grid(points)
+    first_labels = [document.labels[0] if document.labels else None for document in sample.documents]
+    names = [name for name, _ in Counter(name for name in first_labels if name is not None).most_common()]
+    index_of: dict[str | None, int] = {name: index for index, name in enumerate(names)}
+    return CorpusMap(
+        method=method,
+        documents=sample.total,
+        labels=names,
+        ids=[document.id for document in sample.documents],
+        label=[index_of.get(name, -1) for name in first_labels],
+        x=grid[:, 0].tolist(),
+        y=grid[:, 1].tolist(),
+    )
 
 
 def principal_plane(codes: NDArray[np.uint8]) -> NDArray[np.float64]:

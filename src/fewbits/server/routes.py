@@ -5,20 +5,22 @@ from __future__ import annotations
 import hmac
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from fewbits import __version__
 from fewbits.codes import to_hex
 from fewbits.data.document import Document, DocumentId
-from fewbits.search import BitExamples, Explanation, SearchEngine
+from fewbits.features import TextVectorizer
+from fewbits.search import BitExamples, Explanation, SearchEngine, Snapshot
 from fewbits.server import schemas
 from fewbits.server.corpus_map import CorpusMap
 from fewbits.server.errors import JsonResponse, ServiceError
 from fewbits.server.telemetry import Metrics
 from fewbits.server.workers import QueryBatcher, Workers, make_response
 
+Result = TypeVar("Result")
 MAX_LABELS = 1_000  # in /v1/info
 SHORTLIST_PER_HIT = 10  # the longest shortlist, relative to the most hits per request
 ERRORS: dict[int | str, dict[str, Any]] = {
@@ -50,7 +52,7 @@ class Service:
     @property
     def takes_text(self) -> bool:
         """Return whether queries are texts, not embeddings."""
-        return hasattr(self.engine.features, "vocabulary_")
+        return isinstance(self.engine.features, TextVectorizer)
 
 
 def make_routes(service: Service) -> APIRouter:
@@ -135,12 +137,12 @@ def _read_routes(service: Service) -> APIRouter:
             allowed = f"0 to {engine.n_bits - 1}"
             hint = f"Choose a bit from {allowed}."
             raise ServiceError(404, "there is no such bit", allowed=allowed, got=bit, next=hint)
-        return JsonResponse(await run(lambda: _bit_examples(engine, bit, k)))
+        return JsonResponse(await run(lambda: _read(engine, lambda snapshot: snapshot.bit_examples(bit, k))))
 
     @router.get("/document", response_model=Document)
     async def document(id: str) -> JsonResponse:
         """Return a document."""
-        return JsonResponse(await run(lambda: _document(engine, id)))
+        return JsonResponse(await run(lambda: _read(engine, lambda snapshot: snapshot.document(snapshot.parse_id(id)))))
 
     @router.get("/map", response_model=CorpusMap)
     async def map() -> JsonResponse:
@@ -162,7 +164,7 @@ def _write_routes(service: Service) -> APIRouter:
     engine, settings = service.engine, service.settings
 
     async def change(work: Callable[[], int]) -> JsonResponse:
-        changed, count = await service.workers.run(lambda: (work(), _count(engine)))
+        changed, count = await service.workers.run(lambda: (work(), _read(engine, Snapshot.count)))
         service.metrics.documents.set(count)
         return JsonResponse(schemas.ChangeResponse(changed, count))
 
@@ -236,36 +238,26 @@ def _require_token(token: str | None) -> Callable[[Request], Awaitable[None]]:
 
 def _parse_id(engine: SearchEngine, id: DocumentId) -> DocumentId:
     """Convert an id to the type of the engine's ids: URLs and the page only have the text of a number."""
+    return _read(engine, lambda snapshot: snapshot.parse_id(id)) if isinstance(id, str) else id
+
+
+def _read(engine: SearchEngine, read: Callable[[Snapshot], Result]) -> Result:
+    """Call a function with a snapshot of the engine."""
     with engine.snapshot() as snapshot:
-        return snapshot.parse_id(id) if isinstance(id, str) else id
-
-
-def _document(engine: SearchEngine, id: str) -> Document:
-    with engine.snapshot() as snapshot:
-        return snapshot.document(snapshot.parse_id(id))
-
-
-def _bit_examples(engine: SearchEngine, bit: int, k: int) -> BitExamples:
-    with engine.snapshot() as snapshot:
-        return snapshot.bit_examples(bit, k)
-
-
-def _count(engine: SearchEngine) -> int:
-    with engine.snapshot() as snapshot:
-        return snapshot.count()
+        return read(snapshot)
 
 
 def _info(service: Service) -> schemas.InfoResponse:
     with service.engine.snapshot() as snapshot:
-        count, labels, facts = snapshot.count(), snapshot.labels(), snapshot.model.info
+        count, labels, model_info = snapshot.count(), snapshot.labels(), snapshot.model.info
     return schemas.InfoResponse(
         name=service.name,
         documents=count,
-        documents_learnt_from=facts.documents_learnt_from,
+        documents_learnt_from=model_info.documents_learnt_from,
         bits=service.engine.n_bits,
         most_hits=service.settings.hits,
         labels=dict(islice(labels.items(), MAX_LABELS)),
-        method=facts.method,
+        method=model_info.method,
         takes_text=service.takes_text,
         writable=service.settings.token is not None,
         version=__version__,

@@ -182,21 +182,21 @@ export const trainingSentence = (info) =>
     info.documents_learnt_from === info.documents ? "these documents" : `${number(info.documents_learnt_from)} documents`
   }.`;
 
-export function showError(place, error, again) {
-  const facts = error.facts ?? { what: "this page failed", next: "Load it again." };
-  const unknown = facts.what === "the query has no known word";
-  const isTheirs = error.status >= 400 && error.status < 500; // asking again would not help
-  const next = facts.next || (isTheirs ? "" : "Try again.");
+export function showError(place, error, retry) {
+  const facts = error.facts ?? { what: "an error occurred on this page", next: "Reload the page." };
+  const isUnknownQuery = facts.what === "the query has no known word";
+  const isClientError = error.status >= 400 && error.status < 500; // repeating the request would not help
+  const next = facts.next || (isClientError ? "" : "Try again.");
   show(
     place,
     el(
       "div",
       { class: "note", role: "status" },
-      el("h2", {}, unknown ? "None of these words is in the vocabulary" : sentence(facts.what)),
-      el("p", {}, unknown ? "They do not occur in enough documents. Continue typing or use other words." : next),
-      !unknown && facts.allowed && !next.includes(facts.allowed) ? el("p", {}, `Allowed: ${facts.allowed}.`) : null,
-      isTheirs ? null : el("p", {}, el("button", { type: "button", class: "button", onclick: again }, "Try again")),
-      isTheirs || !facts.request_id ? null : el("p", { class: "quiet" }, `Request ${facts.request_id}`),
+      el("h2", {}, isUnknownQuery ? "None of these words is in the vocabulary" : sentence(facts.what)),
+      el("p", {}, isUnknownQuery ? "They do not occur in enough documents. Continue typing or use other words." : next),
+      !isUnknownQuery && facts.allowed && !next.includes(facts.allowed) ? el("p", {}, `Allowed: ${facts.allowed}.`) : null,
+      isClientError ? null : el("p", {}, el("button", { type: "button", class: "button", onclick: retry }, "Try again")),
+      isClientError || !facts.request_id ? null : el("p", { class: "quiet" }, `Request ${facts.request_id}`),
     ),
   );
 }
