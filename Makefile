@@ -53,7 +53,7 @@ results: $(VENV)/.dev
 	$(BIN)/fewbits bench report
 
 commands: $(VENV)/.dev
-	$(BIN)/python -m fewbits.cli.reference > docs/commands.md
+	$(BIN)/python tools/render_commands.py > docs/commands.md
 
 lock: $(VENV)/.dev
 	$(BIN)/pip-compile --quiet --all-extras --strip-extras --no-header --no-annotate --allow-unsafe \

@@ -42,14 +42,14 @@ def test_ours_stand_beside_the_published_figures_in_every_table_of_the_paper(tmp
     ):
         assert title in printed
     assert "(0.828)" in printed  # published, where we have no run yet
-    assert "nothing is worse" in said
+    assert "No result is worse" in said
 
 
 def test_a_cell_that_fell_by_more_than_the_tolerance_ends_with_1_and_is_named(tmp_path: Path) -> None:
     before, now = save(tmp_path / "before", 0.5, 0.6), save(tmp_path / "now", 0.45, 0.6)
     code, _, said = compare(now, str(before))
     assert code == 1
-    assert "worse: lsh ng20 32 bits: 0.5500 before, 0.5250 now" in said
+    assert "Worse: lsh ng20 32 bits: 0.5500 before, 0.5250 now" in said
     assert compare(now, str(before), "--tolerance", "0.03")[0] == 0
     assert compare(before, str(now))[0] == 0
 
@@ -70,7 +70,7 @@ def test_a_run_that_went_well_before_and_fails_now_is_worse(tmp_path: Path) -> N
     before, now = save(tmp_path / "before", 0.5), save(tmp_path / "now", 0.0, error="MemoryError: too much")
     code, _, said = compare(now, str(before))
     assert code == 1
-    assert "worse: lsh ng20 32 bits: 0.5000 before, failed now: MemoryError: too much" in said
+    assert "Worse: lsh ng20 32 bits: 0.5000 before, failed now: MemoryError: too much" in said
     assert "1 runs compared, 0 have no counterpart" in said
 
 
@@ -80,9 +80,9 @@ def test_where_nothing_can_be_compared_it_is_an_error_and_not_a_success(tmp_path
         app, ["bench", "compare", "--results", str(save(tmp_path / "now", 0.1)), "--against", str(before)]
     )
     assert done.exit_code == 1
-    assert "nothing could be compared" in str(done.exception)
+    assert "no result can be compared" in str(done.exception)
     assert "0 runs compared, 2 have no counterpart" in done.stderr
-    assert "nothing is worse" not in done.stderr
+    assert "No result is worse" not in done.stderr
 
 
 def test_results_are_compared_with_those_that_are_committed(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from fewbits.benchmark.results import Result, load_failures, load_results
 from fewbits.benchmark.runner import Step, run_all
 from fewbits.benchmark.spec import SUITES, Spec, load_suite
 from fewbits.cli import app
-from fewbits.cli.benchmark import watch_runs
+from fewbits.cli.benchmark import track_runs
 from fewbits.data.datasets import SOURCES
 from fewbits.errors import DataError, MissingFileError, ParameterError
 from fewbits.hashers.registry import METHODS
@@ -138,7 +138,7 @@ def test_a_failure_is_a_result_that_tables_leave_out_and_that_is_only_done_again
 
     code, said = run("--jobs", "2")
     assert code == 1
-    assert "0 finished before, 3 to do" in said
+    assert "0 runs already finished, 3 to do" in said
     assert "bernoulli-vae tiny.mat 8 bits seed 0: failed: ParameterError: epochs is out of range" in said
     assert [result.method for result in load_results(store)] == ["itq", "lsh"]
     [failure] = load_failures(store)
@@ -148,11 +148,11 @@ def test_a_failure_is_a_result_that_tables_leave_out_and_that_is_only_done_again
     assert finished == [3]
     code, said = run()
     assert code == 1
-    assert "3 finished before (1 failed), 0 to do" in said
-    assert "1 failed; do them again with --retry" in said
+    assert "3 runs already finished (1 failed), 0 to do" in said
+    assert "1 run failed; repeat with --retry" in said
     options = f"--method bernoulli-vae --dataset {tiny} --bits 8 --set epochs=0 --save --missing --results {store}"
     assert CliRunner().invoke(app, ["evaluate", *options.split()]).exit_code == 1
-    assert "2 finished before, 1 to do" in run("--retry")[1]
+    assert "2 runs already finished, 1 to do" in run("--retry")[1]
 
 
 @pytest.mark.xdist_group("runner")
@@ -178,8 +178,8 @@ def test_a_metric_is_computed_again_from_the_codes_that_were_kept(tiny: Path, tm
     dataclasses.replace(step.result, metrics={"precision_at_100": 0.5}).save(store)
     done = CliRunner().invoke(app, ["bench", "measure", "--dataset", str(tiny), "--results", str(store)])
     assert done.stdout.strip() == step.result.file_name
-    assert "1 results measured again, 1 have changed" in done.stderr
-    assert "left out" not in done.stderr
+    assert "Recomputed 1 result; 1 changed." in done.stderr
+    assert "skipped" not in done.stderr
     assert list(load_results(store)) == [step.result]
 
 
@@ -198,9 +198,9 @@ def test_results_that_cannot_be_measured_again_are_counted_with_the_reason(tiny:
     moved.save(store)
     codes(elsewhere).rename(codes(moved))
     said = CliRunner().invoke(app, ["bench", "measure", "--dataset", str(tiny), "--results", str(store)]).stderr
-    assert "1 results measured again, 0 have changed" in said
-    assert "1 left out: without stored codes" in said
-    assert "1 left out: on data that is not available" in said
+    assert "Recomputed 1 result; 0 changed." in said
+    assert "1 skipped: without stored codes" in said
+    assert "1 skipped: on data that is not available" in said
 
 
 @pytest.mark.xdist_group("runner")
@@ -227,7 +227,7 @@ def test_the_time_left_is_shown_however_far_apart_the_runs_are(monkeypatch: pyte
     monkeypatch.setattr("fewbits.cli.benchmark.err", terminal)
     well = Result("lsh", "toy", 8, 0, "test", {}, {"precision_at_100": 0.5}, {"fit": 600.0}, 1.0, {}, "f")
     for left, shown in ((None, "-:--:-- left"), (7200.0, "2:00:00 left"), (100_000.0, "1 day, 3:46:40 left")):
-        for _ in watch_runs([Step(0, 3, 0, 0, None), Step(1, 3, 0, 0, left, well)]):
+        for _ in track_runs([Step(0, 3, 0, 0, None), Step(1, 3, 0, 0, left, well)]):
             pass
         assert shown in terminal.file.getvalue()  # type: ignore[attr-defined]
 
@@ -358,7 +358,7 @@ def test_a_runner_that_is_killed_at_random_moments_ends_with_the_store_of_one_th
         wait_until(lambda ended=workers: not any(is_alive(worker) for worker in ended))
     before = finished()
     done = subprocess.run(runner_command(suite, store), check=True, capture_output=True, text=True)
-    assert f"{before} finished before, {count - before} to do" in done.stderr
+    assert f"{before} runs already finished, {count - before} to do" in done.stderr
     assert len(contents(tmp_path / "whole")) == 2 * count  # each with its codes
     assert contents(store) == contents(tmp_path / "whole")
 

@@ -105,11 +105,11 @@ def printed_by(outputs: dict[str, str], beginning: str) -> str:
 @pytest.mark.xdist_group("tutorial")
 def test_every_command_of_the_tutorial_works_in_its_order(outputs: dict[str, str], folder: Path) -> None:
     assert len(outputs) >= 12
-    assert "for each of 300 documents" in printed_by(outputs, "fewbits fit")
+    assert "Encoded 300 documents with" in printed_by(outputs, "fewbits fit")
     assert printed_by(outputs, "fewbits search").count("economy") >= 4  # of 5 hits
     assert printed_by(outputs, "fewbits similar").count("/64  ") == 5
-    assert "Added 100 documents; there are 400 now" in printed_by(outputs, "fewbits add")
-    assert "Removed 2 documents; there are 398 now" in printed_by(outputs, "fewbits add")
+    assert "Added 100 documents; the engine now has 400" in printed_by(outputs, "fewbits add")
+    assert "Removed 2 documents; the engine now has 398" in printed_by(outputs, "fewbits add")
     assert "retraining is not needed" in printed_by(outputs, "fewbits info")
     assert "Take " in printed_by(outputs, "fewbits bench own")
     assert len((folder / "answers.jsonl").read_text().splitlines()) == 2

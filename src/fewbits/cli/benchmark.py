@@ -1,4 +1,4 @@
-"""Commands of the benchmark: suites of runs, and what is made of their results."""
+"""Commands of the benchmark: run suites, compare results, write the report, compare methods on your own corpus."""
 
 from __future__ import annotations
 
@@ -30,8 +30,16 @@ from fewbits.benchmark.report.comparison import render_comparison
 from fewbits.benchmark.results import Result, Store, load_failures, load_results
 from fewbits.benchmark.runner import Step, run_all
 from fewbits.benchmark.spec import load_suite
-from fewbits.cli.options import AsJson, Encoding, IdField, MaxFeatures, TextFields, TokenPattern
-from fewbits.cli.output import err, out, print_json, print_table, watch
+from fewbits.cli.options import (
+    AsJson,
+    FieldOptions,
+    Jobs,
+    MaxFeatures,
+    ResultsFolder,
+    TokenPattern,
+    expand_options,
+)
+from fewbits.cli.output import err, plural, print_json, print_status, print_table, print_text, track_progress
 from fewbits.data import read_documents
 from fewbits.data.datasets import load_dataset
 from fewbits.data.io import read_pairs
@@ -39,156 +47,162 @@ from fewbits.errors import DataError, ParameterError
 from fewbits.features import TextVectorizer
 
 bench = typer.Typer(
-    help="Suites of runs, their tables and figures, and a bench for your own corpus.", rich_markup_mode=None
+    help="Run benchmark suites, render their results, and compare methods on your own corpus.", rich_markup_mode=None
 )
-Folder = Annotated[Path, typer.Option("--results", help="Folder of the result files.")]
-Jobs = Annotated[int, typer.Option(help="Runs side by side; with more than one, each has one thread.")]
 
 
 @bench.command("run")
 def bench_run(
-    suite: Annotated[str, typer.Argument(help="quick, paper, scale, ablation, estimators, or a .toml file.")],
+    suite: Annotated[
+        str, typer.Argument(metavar="SUITE", help="quick, paper, scale, ablation, estimators, or a .toml file.")
+    ],
     jobs: Jobs = 1,
-    retry: Annotated[bool, typer.Option("--retry", help="Do runs that failed again.")] = False,
-    results: Folder = Path("results"),
+    retry: Annotated[bool, typer.Option("--retry", help="Repeat runs that failed.")] = False,
+    results: ResultsFolder = Path("results"),
 ) -> None:
-    """Do all runs of a suite that have no result yet; stopped or killed, it goes on where it was.
+    """Run all configurations of a suite that have no result yet; an interrupted run resumes.
 
     Example: fewbits bench run quick --jobs 2
     """
-    chosen = load_suite(suite)
     failures = 0
-    for step in watch_runs(run_all(chosen.specs, results, jobs=jobs, retry=retry)):
+    for step in track_runs(run_all(load_suite(suite).specs, results, jobs=jobs, retry=retry)):
         failures += step.failed_before if step.result is None else step.result.error is not None
     if failures:
-        err.print(f"{failures} failed; do them again with --retry", markup=False, soft_wrap=True)
+        print_status(f"{plural(failures, 'run')} failed; repeat with --retry.")
         raise typer.Exit(1)
 
 
 @bench.command("measure")
 def bench_measure(
-    dataset: Annotated[list[str] | None, typer.Option(help="A .mat file that results are of, or several.")] = None,
-    results: Folder = Path("results"),
+    dataset: Annotated[list[str] | None, typer.Option(help=".mat file of the results; repeatable.")] = None,
+    results: ResultsFolder = Path("results"),
 ) -> None:
-    """Compute the metrics of all runs whose codes were kept again, without learning.
+    """Recompute the metrics of all runs with stored codes, without training.
 
     Example: fewbits bench measure
     """
-    measured = list(reevaluate(results, dataset or [], progress=err.is_terminal))
-    changed = [one.result.file_name for one in measured if one.changed]
+    reevaluated = list(reevaluate(results, dataset or [], progress=err.is_terminal))
+    changed = [one.result.file_name for one in reevaluated if one.changed]
     for name in changed:
         print(name)
-    err.print(f"{len(measured)} results measured again, {len(changed)} have changed", markup=False, soft_wrap=True)
-    for reason, count in count_skipped(results, measured).items():
+    print_status(f"Recomputed {plural(len(reevaluated), 'result')}; {len(changed):,} changed.")
+    for reason, count in count_skipped(results, reevaluated).items():
         if count:
-            err.print(f"{count} left out: {reason}", markup=False, soft_wrap=True)
+            print_status(f"{count:,} skipped: {reason}")
 
 
 @bench.command("compare")
 def bench_compare(
-    results: Folder = Path("results"),
+    results: ResultsFolder = Path("results"),
     against: Annotated[
-        str, typer.Option(help="Results of before: a folder, or a git revision that has them.")
+        str, typer.Option(help="Baseline: a folder of results, or a git revision that contains them.")
     ] = "HEAD",
-    tolerance: Annotated[float, typer.Option(help="How much a precision may fall.", min=0.0)] = 0.01,
+    tolerance: Annotated[float, typer.Option(help="Largest accepted drop in precision.", min=0.0)] = 0.01,
 ) -> None:
-    """Print our figures beside the published ones, and end with 1 where one is worse than it was before, or fails now.
+    """Compare results with published figures and with a baseline.
+
+    Exits with 1 if a result is worse than in the baseline, or a run that succeeded there fails now.
 
     Example: fewbits bench compare --against results --results new-results
     """
-    found = list(load_results(results))
-    before = load_baseline(against, results)  # before anything is printed
+    current = list(load_results(results))
+    baseline = load_baseline(against, results)  # may fail: load it before printing
     failures = list(load_failures(results))
-    print(render_comparison(Store(found, failures), LatentSpace.load(results)), end="")
-    comparison = compare([*found, *failures], before, tolerance)
-    err.print(f"beside {against}: {comparison}", markup=False, soft_wrap=True)
+    print(render_comparison(Store(current, failures), LatentSpace.load(results)), end="")
+    comparison = compare([*current, *failures], baseline, tolerance)
+    print_status(f"Compared with {against}: {comparison}")
     if not comparison.compared:
         raise DataError(
-            f"nothing could be compared with {against}",
+            f"no result can be compared with {against}",
             allowed="runs of the same method, length, seed and parameters, on the same documents",
-            hint="Do its runs again, or name other results: --against",
+            hint="Repeat its runs, or choose another baseline with --against.",
         )
     for cell in comparison.worse:
-        err.print(f"worse: {cell}", markup=False, soft_wrap=True)
+        print_status(f"Worse: {cell}")
     if comparison.worse:
         raise typer.Exit(1)
-    err.print(f"nothing is worse by more than {tolerance}", markup=False, soft_wrap=True)
+    print_status(f"No result is worse by more than {tolerance}.")
 
 
 @bench.command("report")
 def bench_report(
-    results: Folder = Path("results"),
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the pages.")] = Path("docs"),
+    results: ResultsFolder = Path("results"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the pages.")] = Path("docs"),
 ) -> None:
-    """Write all tables as Markdown, and the report with its pictures as one HTML file.
+    """Write all tables as Markdown pages, and the report with figures as one HTML file.
 
     Example: fewbits bench report --output docs
     """
     for path in write_report(results, output):
-        err.print(f"wrote {path}", markup=False, soft_wrap=True)
+        print_status(f"Wrote {path}.")
 
 
 @bench.command("figures")
 def bench_figures(
     method: Annotated[
-        list[str] | None, typer.Option(help=f"Neural method, or several. [default: {', '.join(SHOWN_METHODS)}]")
+        list[str] | None, typer.Option(help=f"Neural method; repeatable. [default: {', '.join(SHOWN_METHODS)}]")
     ] = None,
     dataset: Annotated[str, typer.Option(help="Data set.")] = DATASET,
-    bits: Annotated[int, typer.Option("--bits", help="Code length.")] = BITS,
-    results: Folder = Path("results"),
+    bits: Annotated[int, typer.Option("--bits", help="Code length in bits.")] = BITS,
+    results: ResultsFolder = Path("results"),
 ) -> None:
-    """Train models and save what pictures of them need: latent codes in the plane, and nearest words.
+    """Train models and save the data of their figures: a 2-D projection of the codes, and nearest words.
 
     Example: fewbits bench figures --method nash
     """
     loaded = load_dataset(dataset, progress=err.is_terminal)
     chosen = method or list(SHOWN_METHODS)
-    for figure in watch(LatentSpace(loaded, chosen, bits).measure(), "Training", total=len(chosen)):
-        err.print(f"saved {LatentSpace.save(figure, results)}", markup=False, soft_wrap=True)
+    for figure in track_progress(LatentSpace(loaded, chosen, bits).measure(), "Training", total=len(chosen)):
+        print_status(f"Saved {LatentSpace.save(figure, results)}")
 
 
 @bench.command("own")
+@expand_options
 def bench_own(
-    source: Annotated[str, typer.Argument(help="JSON Lines, CSV, TSV, Parquet, or a folder of .txt files.")],
-    text: TextFields = None,
-    id: IdField = None,
-    label: Annotated[str | None, typer.Option(help="Field of the label or labels.")] = None,
-    label_separator: Annotated[str | None, typer.Option(help="What separates labels inside the field.")] = None,
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", help="JSON Lines, CSV, TSV, Parquet, or a folder of .txt files.")
+    ],
+    fields: FieldOptions,
     pairs: Annotated[
-        Path | None, typer.Option(help="Instead of labels: a file of pairs, fields left, right (ids) and same.")
+        Path | None,
+        typer.Option(help="File of labelled pairs with the fields left, right (ids) and same, instead of labels."),
     ] = None,
-    encoding: Encoding = "utf-8",
     max_features: MaxFeatures = 20_000,
     token_pattern: TokenPattern = None,
     method: Annotated[
-        list[str] | None, typer.Option(help=f"Method, or several. [default: {', '.join(COMPARED)}]")
+        list[str] | None, typer.Option(help=f"Method; repeatable. [default: {', '.join(COMPARED)}]")
     ] = None,
-    bits: Annotated[list[int] | None, typer.Option("--bits", help="Code length, or several.")] = None,
+    bits: Annotated[list[int] | None, typer.Option("--bits", help="Code length in bits; repeatable.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare methods on your own corpus, and say which to take, how many bits, and what it costs.
+    """Compare methods and code lengths on your own corpus, and recommend one.
 
     Example: fewbits bench own news.jsonl --text title --text body --label topic
     """
     methods, lengths = method or list(COMPARED), bits or list(LENGTHS)
-    if pairs is not None and label is not None:
-        raise ParameterError("labels and pairs are two ways to judge codes", allowed="--label or --pairs", got="both")
+    if pairs is not None and fields.label is not None:
+        raise ParameterError("codes are judged by labels or by pairs", allowed="--label or --pairs", got="both")
     check_candidates(methods, lengths, with_pairs=pairs is not None)
     documents = read_documents(
-        source, text=text or "text", id=id, label=label, label_separator=label_separator, encoding=encoding
+        source,
+        text=fields.text or "text",
+        id=fields.id,
+        label=fields.label,
+        label_separator=fields.label_separator,
+        encoding=fields.encoding,
     )
-    read = watch(documents, "Reading documents")
+    stream = track_progress(documents, "Reading documents")
     vectorizer = TextVectorizer(max_features=max_features, token_pattern=token_pattern)
     if pairs is None:
-        corpus = corpus_with_labels(read, vectorizer)
+        corpus = corpus_with_labels(stream, vectorizer)
     else:
-        corpus = corpus_with_pairs(read, list(read_pairs(pairs)), vectorizer)
+        corpus = corpus_with_pairs(stream, list(read_pairs(pairs)), vectorizer)
     count = len(set(lengths)) * len(set(methods))
-    candidates = list(watch(bench_corpus(corpus, methods, lengths), "Comparing", total=count))
+    candidates = list(track_progress(bench_corpus(corpus, methods, lengths), "Comparing", total=count))
     advice = recommend(candidates, corpus)
     if as_json:
         return print_json({"candidates": candidates, "recommendation": advice})
-    header = ["method", "bits", corpus.measure, "s to learn", "bytes a document", "ms a query"]
+    header = ["method", "bits", corpus.measure, "training s", "bytes per document", "ms per query"]
     rows = [
         [
             one.method,
@@ -201,39 +215,39 @@ def bench_own(
         for one in candidates
     ]
     print_table(header, rows)
-    out.print(f"\n{advice}", markup=False, soft_wrap=True)
+    print_text(f"\n{advice}")
     return None
 
 
 class TimeLeft(ProgressColumn):
-    """The time left as the runs that were done tell: runs lie too far apart, and differ too much, for a mean speed."""
+    """Estimated time left; runs are too few and too different for the mean speed that rich shows."""
 
     def render(self, task: Task) -> Text:
-        """Hours, minutes and seconds; a dash each as long as nothing is known."""
+        """Return hours, minutes and seconds, or dashes without an estimate."""
         ends = task.fields.get("ends")
         if ends is None:
             return Text("-:--:-- left")
         return Text(f"{timedelta(seconds=max(0, round(ends - time.monotonic())))} left")
 
 
-def watch_runs(steps: Iterable[Step]) -> Iterator[Step]:
-    """Show how far the runs are: a bar with the time left on a terminal, else a line for each."""
+def track_runs(steps: Iterable[Step]) -> Iterator[Step]:
+    """Print one line per finished run, and on a terminal a progress bar with the time left."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeLeft())
     with Progress(*columns, console=err, disable=not err.is_terminal, transient=True) as bar:
-        task = bar.add_task("Looking at the data sets", total=None)
+        task = bar.add_task("Loading data sets", total=None)
         for step in steps:
             ends = None if step.seconds_left is None else time.monotonic() + step.seconds_left
             bar.update(task, completed=step.done, total=step.total, description="Running", ends=ends)
             if step.result is None:
                 failed = f" ({step.failed_before} failed)" if step.failed_before else ""
-                err.print(f"{step.finished_before} finished before{failed}, {step.total} to do", markup=False)
+                print_status(f"{step.finished_before} runs already finished{failed}, {step.total} to do")
             else:
-                err.print(f"[{step.done}/{step.total}] {_line(step.result)}", markup=False, soft_wrap=True)
+                print_status(f"[{step.done}/{step.total}] {_summary(step.result)}")
             yield step
 
 
-def _line(result: Result) -> str:
-    what = f"{result.method} {result.dataset} {result.bits} bits seed {result.seed}"
+def _summary(result: Result) -> str:
+    cell = f"{result.method} {result.dataset} {result.bits} bits seed {result.seed}"
     if result.error:
-        return f"{what}: failed: {result.error}"
-    return f"{what}: {result.metrics['precision_at_100']:.4f} in {result.seconds['fit']:.1f} s"
+        return f"{cell}: failed: {result.error}"
+    return f"{cell}: precision at 100 {result.metrics['precision_at_100']:.4f}, fit in {result.seconds['fit']:.1f} s"

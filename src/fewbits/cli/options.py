@@ -1,42 +1,138 @@
-"""Options that several commands share."""
+"""Options that several commands share, and groups of them.
+
+A command with a parameter annotated with an option group takes all options of the group: see :func:`expand_options`.
+"""
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from fewbits.cli.output import print_status
+
+Value = TypeVar("Value")
+
 Engine = Annotated[Path, typer.Argument(help="Folder of a saved engine.", metavar="ENGINE")]
 Source = Annotated[
-    str, typer.Argument(help="JSON Lines, CSV, TSV, Parquet, a .txt file, a folder of them, or - (stdin).")
+    str,
+    typer.Argument(metavar="SOURCE", help="JSON Lines, CSV, TSV, Parquet, .txt, a folder of .txt files, or - (stdin)."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object a line.")]
-Bits = Annotated[int, typer.Option("--n-bits", "--bits", help="Length of the codes.")]
-Hits = Annotated[int | None, typer.Option("--k", "-k", help="Number of hits. [default: 10]")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
+Bits = Annotated[int, typer.Option("--n-bits", "--bits", help="Code length in bits.")]
 TextFields = Annotated[
-    list[str] | None, typer.Option("--text", help="Field of the text; several are joined. [default: text]")
-]
-IdField = Annotated[str | None, typer.Option(help="Field of the id. Without it ids are positions, from 0.")]
-LabelField = Annotated[str | None, typer.Option(help="Field of the label or labels.")]
-LabelSeparator = Annotated[str | None, typer.Option(help="What separates labels inside the field.")]
-MetadataFields = Annotated[
-    list[str] | None, typer.Option("--metadata", help="Field to keep beside the text and to filter by, or several.")
-]
-MaxFeatures = Annotated[int, typer.Option(help="Words in the vocabulary.")]
-TokenPattern = Annotated[str | None, typer.Option(help="Regular expression of a word. [default: letters a-z]")]
-Encoding = Annotated[str, typer.Option(help="Encoding of the file.")]
-EmbeddingsFile = Annotated[Path | None, typer.Option(help="A .npy table of ready-made embeddings, a row a document.")]
-OnlyLabels = Annotated[
-    list[str] | None, typer.Option("--label", help="Only documents with this label, or one of several.")
-]
-Where = Annotated[
     list[str] | None,
-    typer.Option(help="Only documents whose metadata passes, such as 'year>=2020'; several: all of them."),
+    typer.Option("--text", help="Field with the text. Repeat to join several fields. [default: text]"),
 ]
-Rescore = Annotated[
+IdField = Annotated[str | None, typer.Option(help="Field with the id. [default: the position, from 0]")]
+LabelField = Annotated[str | None, typer.Option(help="Field with the label, or a list of labels.")]
+LabelSeparator = Annotated[str | None, typer.Option(help="Separator between labels in a label field.")]
+MetadataFields = Annotated[
+    list[str] | None,
+    typer.Option("--metadata", help="Field to store with the document and to filter by. Repeatable."),
+]
+MaxFeatures = Annotated[int, typer.Option(help="Maximum size of the vocabulary.")]
+TokenPattern = Annotated[
+    str | None, typer.Option(help="Regular expression that matches a word. [default: letters a-z]")
+]
+Encoding = Annotated[str, typer.Option(help="Character encoding of the file.")]
+EmbeddingsFile = Annotated[
+    Path | None, typer.Option(help="Precomputed embeddings: a .npy array with one row per document.")
+]
+Rerank = Annotated[
     str | None,
-    typer.Option(help="What decides the order: none (differing bits), bits (weighed by certainty) or words."),
+    typer.Option(help="How hits are ranked: none (Hamming distance), bits (distance weighted by confidence) or words."),
 ]
-Shortlist = Annotated[int | None, typer.Option(help="Documents whose words are looked at. [default: 3000]")]
-Explain = Annotated[bool, typer.Option("--explain", help="Say for each hit which bits agree and which words decided.")]
+ResultsFolder = Annotated[Path, typer.Option("--results", help="Folder with the result files.")]
+Jobs = Annotated[int, typer.Option(help="Number of parallel runs. With more than one, each run uses one thread.")]
+
+
+@dataclass(frozen=True)
+class FieldOptions:
+    """Options that map the fields of a file to the parts of a document."""
+
+    text: TextFields = None
+    id: IdField = None
+    label: LabelField = None
+    label_separator: LabelSeparator = None
+    encoding: Encoding = "utf-8"
+
+
+@dataclass(frozen=True)
+class DocumentOptions(FieldOptions):
+    """Options of commands that store documents in an engine."""
+
+    metadata: MetadataFields = None
+    embeddings: EmbeddingsFile = None
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """Options that select and rank hits."""
+
+    k: Annotated[int | None, typer.Option("--k", "-k", help="Number of hits. [default: 10]")] = None
+    label: Annotated[
+        list[str] | None, typer.Option("--label", help="Return only documents with this label. Repeat for several.")
+    ] = None
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help="Return only documents that meet a condition such as 'year>=2020'. Repeat to combine."),
+    ] = None
+    rerank: Rerank = None
+    rescore: Annotated[str | None, typer.Option(hidden=True)] = None
+    shortlist: Annotated[int | None, typer.Option(help="Documents to rerank by words. [default: 3000]")] = None
+    explain: Annotated[bool, typer.Option("--explain", help="Show the bits and words behind each hit.")] = False
+
+    def filters(self) -> dict[str, Any]:
+        """Return the filters as keyword arguments of the engine."""
+        return {"labels": self.label or (), "where": self.where or ()}
+
+    def ranking(self) -> dict[str, Any]:
+        """Return the ranking options as keyword arguments of the engine."""
+        return {"rerank": renamed("rerank", self.rerank, "rescore", self.rescore), "shortlist": self.shortlist}
+
+
+def renamed(name: str, value: Value | None, old_name: str, old_value: Value | None) -> Value | None:
+    """Return the value of an option that may have been given under its old name, with a note on standard error."""
+    if old_value is None:
+        return value
+    if value is not None:
+        raise typer.BadParameter(f"--{old_name} is the old name of --{name}; give only --{name}")
+    print_status(f"--{old_name} is deprecated; use --{name}.")
+    return old_value
+
+
+def expand_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace each parameter of a command that is annotated with an option group by the options of the group."""
+    hints = get_type_hints(command, include_extras=True)
+    groups = {name: hint for name, hint in hints.items() if hint in (FieldOptions, DocumentOptions, SearchOptions)}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name in groups:
+            options = get_type_hints(groups[name], include_extras=True)
+            parameters += [
+                inspect.Parameter(
+                    option.name, parameter.KEYWORD_ONLY, default=option.default, annotation=options[option.name]
+                )
+                for option in fields(groups[name])
+            ]
+        else:
+            parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hints[name]))
+
+    @wraps(command)
+    def expanded(**values: Any) -> None:
+        grouped = {
+            name: group(**{option.name: values.pop(option.name) for option in fields(group)})
+            for name, group in groups.items()
+        }
+        command(**values, **grouped)
+
+    del expanded.__wrapped__  # typer would read the parameters of the command
+    expanded.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    expanded.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return expanded

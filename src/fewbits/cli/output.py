@@ -1,4 +1,4 @@
-"""What commands print: data on standard output, all else on standard error."""
+"""Output of commands: results on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -15,14 +15,24 @@ from rich.progress import track
 
 from fewbits.search import BitMeaning, DecidingWord, ExplainedBit, Explanation, Hit
 
-SNIPPET = 160
-LONGEST_TITLE = 200
-SHOWN_BITS = 4  # of those that agree, and of those that differ; --json has all
-SHOWN_WORDS = 5
+SNIPPET_LENGTH = 160
+MAX_TITLE_LENGTH = 200
+MAX_EXPLAINED_BITS = 4  # that agree, and that differ; --json prints all
+MAX_SHARED_WORDS = 5
 Item = TypeVar("Item")
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
+
+
+def print_text(text: str = "") -> None:
+    """Print text on standard output; lines are not wrapped."""
+    out.print(text, markup=False, soft_wrap=True)
+
+
+def print_status(text: str) -> None:
+    """Print text on standard error; lines are not wrapped."""
+    err.print(text, markup=False, soft_wrap=True)
 
 
 def print_error(error: Exception) -> None:
@@ -32,92 +42,100 @@ def print_error(error: Exception) -> None:
 
 def print_json(value: Any) -> None:
     """Print a value as one line of JSON."""
-    print(json.dumps(value, default=_plain, ensure_ascii=False))
-
-
-def print_hits(query: str, hits: list[Hit], n_bits: int, reasons: Sequence[Explanation] = ()) -> None:
-    """Print a query and its hits for a person, with the reasons for each where they are given."""
-    out.print(f"[bold]{escape(query)}[/bold]", soft_wrap=True)
-    room = len(str(n_bits))
-    indent = " " * (2 * room + 3)
-    for hit, reason in zip_longest(hits, reasons):
-        beside = [", ".join(hit.labels), *(f"{name}={_short(value)}" for name, value in hit.metadata.items())]
-        told = "".join(f"  [dim]{escape(part)}[/dim]" for part in beside if part)
-        place = f"{hit.distance:>{room}}/{n_bits}  {hit.score:.2f}"
-        out.print(f"{place}  [cyan]{escape(str(hit.id))}[/cyan]{told}", soft_wrap=True)
-        title, rest = split_title(hit.text)
-        for text, style in ((title, "bold"), (snippet(rest), None)):
-            lines = textwrap.wrap(text, out.width, initial_indent=indent, subsequent_indent=indent)
-            if lines:
-                out.print("\n".join(lines), markup=False, soft_wrap=True, style=style)
-        if reason is not None:
-            _print_reason(reason, n_bits, indent)
-
-
-def print_meaning(meaning: BitMeaning) -> None:
-    """Print what a bit is about on one line."""
-    out.print(f"{meaning.bit:>4}  {_about(meaning)}", markup=False, soft_wrap=True)
-
-
-def _print_reason(reason: Explanation, n_bits: int, indent: str) -> None:
-    def say(text: str) -> None:
-        out.print(indent + text, markup=False, soft_wrap=True)
-
-    shared = ", ".join(f"{word.word} {word.weight:.2f}" for word in reason.shared_words[:SHOWN_WORDS])
-    say(f"words in common (cosine {reason.cosine:.2f}): {shared or 'none'}")
-    say(f"bits that agree: {n_bits - reason.distance}, the surest:")
-    for bit in reason.agreeing[:SHOWN_BITS]:
-        say(f"  {bit.bit:>3} = {bit.hit}  {_about(bit)}")
-        say(f"        decided by  query: {_words(bit.query_words)}  hit: {_words(bit.hit_words)}")
-    if reason.distance:
-        say(f"bits that differ: {reason.distance}, the surest:")
-    for bit in reason.differing[:SHOWN_BITS]:
-        say(f"  {bit.bit:>3}: {bit.query} in the query, {bit.hit} in the hit  {_about(bit)}")
-        say(f"        decided by  query: {_words(bit.query_words)}  hit: {_words(bit.hit_words)}")
-
-
-def _about(bit: BitMeaning | ExplainedBit) -> str:
-    return f"more: {' '.join(bit.raises) or 'nothing'}; less: {' '.join(bit.lowers) or 'nothing'}"
-
-
-def _words(words: Sequence[DecidingWord]) -> str:
-    return " ".join(word.word for word in words) or "no word"
+    print(json.dumps(value, default=_to_builtin, ensure_ascii=False))
 
 
 def print_table(header: list[str], rows: Iterable[list[str]]) -> None:
-    """Print a table for a person, never shortened; all columns but the first are numbers."""
+    """Print an aligned table; the first column is text, the others are numbers.
+
+    Rich's tables fold or cut cells at the width of the terminal; these lines stay whole, also for grep and awk.
+    """
     lines = [header, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    for line in lines:
-        cells = [
-            line[0].ljust(widths[0]),
-            *(cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)),
-        ]
-        out.print("  ".join(cells), markup=False, soft_wrap=True)
+    for first, *others in lines:
+        cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
+        print_text("  ".join([first.ljust(widths[0]), *cells]))
+
+
+def print_hits(query: str, hits: list[Hit], n_bits: int, explanations: Sequence[Explanation] = ()) -> None:
+    """Print a query and its hits, each with its explanation if there are any."""
+    out.print(f"[bold]{escape(query)}[/bold]", soft_wrap=True)
+    width = len(str(n_bits))
+    indent = " " * (2 * width + 3)
+    for hit, explanation in zip_longest(hits, explanations):
+        details = [", ".join(hit.labels), *(f"{name}={_one_line(value)}" for name, value in hit.metadata.items())]
+        dimmed = "".join(f"  [dim]{escape(detail)}[/dim]" for detail in details if detail)
+        position = f"{hit.distance:>{width}}/{n_bits}  {hit.score:.2f}"
+        out.print(f"{position}  [cyan]{escape(str(hit.id))}[/cyan]{dimmed}", soft_wrap=True)
+        title, body = split_title(hit.text)
+        for text, style in ((title, "bold"), (snippet(body), None)):
+            lines = textwrap.wrap(text, out.width, initial_indent=indent, subsequent_indent=indent)
+            if lines:
+                out.print("\n".join(lines), markup=False, soft_wrap=True, style=style)
+        if explanation is not None:
+            _print_explanation(explanation, n_bits, indent)
+
+
+def print_bit_meaning(meaning: BitMeaning) -> None:
+    """Print the words that raise and lower a bit on one line."""
+    print_text(f"{meaning.bit:>4}  {_raising_and_lowering(meaning)}")
+
+
+def _print_explanation(explanation: Explanation, n_bits: int, indent: str) -> None:
+    shared = ", ".join(f"{word.word} {word.weight:.2f}" for word in explanation.shared_words[:MAX_SHARED_WORDS])
+    agree = [(bit, f"{bit.bit:>3} = {bit.hit}") for bit in explanation.agreeing]
+    differ = [(bit, f"{bit.bit:>3}: {bit.query} in the query, {bit.hit} in the hit") for bit in explanation.differing]
+    print_text(f"{indent}words in common (cosine {explanation.cosine:.2f}): {shared or 'none'}")
+    for title, count, bits in (
+        ("bits that agree", n_bits - explanation.distance, agree),
+        ("bits that differ", explanation.distance, differ),
+    ):
+        if count:
+            print_text(f"{indent}{title}: {count}, most confident first:")
+        for bit, values in bits[:MAX_EXPLAINED_BITS]:
+            print_text(f"{indent}  {values}  {_raising_and_lowering(bit)}")
+            print_text(f"{indent}        decided by  query: {_words(bit.query_words)}  hit: {_words(bit.hit_words)}")
+
+
+def _raising_and_lowering(bit: BitMeaning | ExplainedBit) -> str:
+    return f"more: {' '.join(bit.raises) or 'none'}; less: {' '.join(bit.lowers) or 'none'}"
+
+
+def _words(words: Sequence[DecidingWord]) -> str:
+    return " ".join(word.word for word in words) or "none"
 
 
 def split_title(text: str) -> tuple[str, str]:
-    """The first line of a text where it is short and others follow, and the rest."""
+    """Split a text into a short first line and the rest; a text without such a line has no title."""
     first, _, rest = text.strip().partition("\n")
-    return (first, rest) if rest and len(first) <= LONGEST_TITLE else ("", text)
-
-
-def _short(value: Any) -> str:
-    return snippet(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+    return (first, rest) if rest and len(first) <= MAX_TITLE_LENGTH else ("", text)
 
 
 def snippet(text: str) -> str:
-    """The beginning of a text on one line."""
+    """Return the beginning of a text on one line."""
     flat = " ".join(text.split())
-    return flat if len(flat) <= SNIPPET else flat[: SNIPPET - 1].rsplit(" ", 1)[0] + " …"
+    return flat if len(flat) <= SNIPPET_LENGTH else flat[: SNIPPET_LENGTH - 1].rsplit(" ", 1)[0] + " …"
 
 
-def watch(items: Iterable[Item], what: str, total: int | None = None) -> Iterable[Item]:
-    """Show progress on a terminal; elsewhere stay silent."""
-    return track(items, description=what, total=total, console=err, disable=not err.is_terminal, transient=True)
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun.
+
+    >>> plural(1, "document"), plural(2000, "document")
+    ('1 document', '2,000 documents')
+    """
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
-def _plain(value: Any) -> Any:
+def track_progress(items: Iterable[Item], description: str, total: int | None = None) -> Iterable[Item]:
+    """Show a progress bar on a terminal; elsewhere print nothing."""
+    return track(items, description=description, total=total, console=err, disable=not err.is_terminal, transient=True)
+
+
+def _one_line(value: Any) -> str:
+    return snippet(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _to_builtin(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
-    return value.item()  # a number of numpy's
+    return value.item()  # a numpy scalar

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from enum import Enum
 from itertools import islice
 from pathlib import Path
@@ -13,22 +14,30 @@ from typing import Annotated, Any
 import typer
 
 from fewbits.benchmark.demo import demonstrate
-from fewbits.cli.engine import lines
+from fewbits.cli.engine import read_lines
 from fewbits.cli.options import (
     AsJson,
     Bits,
     Encoding,
     Engine,
-    Explain,
-    Hits,
     IdField,
-    OnlyLabels,
-    Rescore,
-    Shortlist,
+    SearchOptions,
     TextFields,
-    Where,
+    expand_options,
+    renamed,
 )
-from fewbits.cli.output import err, out, print_error, print_hits, print_json, print_meaning, print_table, watch
+from fewbits.cli.output import (
+    err,
+    plural,
+    print_bit_meaning,
+    print_error,
+    print_hits,
+    print_json,
+    print_status,
+    print_table,
+    print_text,
+    track_progress,
+)
 from fewbits.codes import Packed, to_bit_strings, to_hex, to_integers
 from fewbits.data import Document, DocumentId, read_documents, write_documents
 from fewbits.errors import DataError, UnknownIdError
@@ -38,133 +47,141 @@ BLOCK = 4096
 
 
 class CodeFormat(str, Enum):
-    """How a code is printed."""
+    """Text form of a code."""
 
     hex = "hex"
     bits = "bits"
     integer = "integer"
 
 
+WRITERS: dict[CodeFormat, Callable[[Packed, int], Iterable[Any]]] = {
+    CodeFormat.hex: to_hex,
+    CodeFormat.bits: to_bit_strings,
+    CodeFormat.integer: to_integers,
+}
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Queries of a command: one, or several from standard input or a file."""
+
+    documents: Iterable[Document]
+    are_many: bool = False
+    have_ids: bool = False
+
+
 def demo(
-    folder: Annotated[Path, typer.Option(help="Where the engine is saved.")] = Path("fewbits-demo"),
+    folder: Annotated[Path, typer.Option(help="Folder for the engine.")] = Path("fewbits-demo"),
     n_bits: Bits = 64,
     as_json: AsJson = False,
 ) -> None:
-    """Learn codes for the documentation of this Python installation, and search it.
+    """Index the documentation of this Python installation, search it, and measure the codes.
 
     Example: fewbits demo
     """
     done = demonstrate(
-        folder, n_bits, lambda documents: watch(documents, "Reading documentation"), verbose=err.is_terminal
+        folder, n_bits, lambda documents: track_progress(documents, "Reading documentation"), verbose=err.is_terminal
     )
     if as_json:
         return print_json(done)
-    out.print(
-        f"Learnt {done.bits} bits ({done.bytes_per_document} bytes) for each of {done.documents:,} documents, the"
-        f" documentation strings of this Python: reading {done.seconds_reading:.1f} s, learning"
-        f" {done.seconds_learning:.1f} s (method {done.method}).\n"
+    print_text(
+        f"Encoded {done.documents:,} docstrings of this Python with {done.bits} bits ({done.bytes_per_document} bytes)"
+        f" each: {done.seconds_reading:.1f} s to read, {done.seconds_learning:.1f} s to train {done.method}.\n"
     )
     for query, hits in done.queries.items():
         print_hits(query, hits, done.bits)
-        out.print()
-    out.print(f"Do the 10 nearest of {done.held_out:,} documents that were held out have the same label?\n")
+        print_text()
+    print_text(
+        f"Share of the 10 nearest documents that have the label of the query ({done.held_out:,} test documents):\n"
+    )
     rows = [
-        [found.label, f"{found.floor:.3f}", f"{found.without_labels:.3f}", f"{found.with_labels:.3f}"]
-        for found in done.agreement
+        [row.label, f"{row.floor:.3f}", f"{row.without_labels:.3f}", f"{row.with_labels:.3f}"] for row in done.agreement
     ]
-    print_table(["label", "random", done.method, f"{done.method_with_labels}, taught by labels"], rows)
-    command = "fewbits" if shutil.which("fewbits") else sys.argv[0]  # as it was called, where it is not on the path
-    out.print("\nNow type:")
+    print_table(["label", "random", done.method, f"{done.method_with_labels} (trained with labels)"], rows)
+    command = "fewbits" if shutil.which("fewbits") else sys.argv[0]  # a virtual environment may not be on the path
+    print_text("\nTry next:")
     for arguments in (
         f'search {done.folder} "sort a list in place"',
         f"similar {done.folder} json.dumps",
         "fit your-file.jsonl --output your-engine",
     ):
-        out.print(f"  {command} {arguments}", markup=False, soft_wrap=True)
+        print_text(f"  {command} {arguments}")
     return None
 
 
+@expand_options
 def search(
     engine: Engine,
+    options: SearchOptions,
     query: Annotated[
-        str | None, typer.Argument(help="Text to search for; - reads one query a line from standard input.")
+        str | None, typer.Argument(metavar="QUERY", help="Query text; - reads one query per line from standard input.")
     ] = None,
-    k: Hits = None,
-    radius: Annotated[int | None, typer.Option(help="Instead of k: all within so many differing bits.")] = None,
-    source: Annotated[str | None, typer.Option(help="Each document of this file is a query.")] = None,
+    radius: Annotated[
+        int | None, typer.Option(help="Return all documents within this Hamming distance, instead of k.")
+    ] = None,
+    source: Annotated[str | None, typer.Option(help="File of queries, one per document.")] = None,
     field: TextFields = None,
     id: IdField = None,
-    label: OnlyLabels = None,
-    where: Where = None,
-    rescore: Rescore = None,
-    shortlist: Shortlist = None,
-    explain: Explain = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find the documents that are nearest to a text.
+    """Find the documents nearest to a text.
 
     Example: fewbits search fewbits-demo "open a file for reading" -k 5
     """
-    if radius is not None and (k is not None or rescore is not None or shortlist is not None):
-        raise typer.BadParameter("give --radius, or --k with --rescore and --shortlist, not both")
-    queries = _queries(query, source, field, id)
-    loaded = _open(engine)
-    filters: dict[str, Any] = {"labels": label or (), "where": where or ()}
+    ranking = options.ranking()
+    if radius is not None and (options.k is not None or any(value is not None for value in ranking.values())):
+        raise typer.BadParameter("--radius cannot be combined with --k, --rerank or --shortlist")
+    if (query is None) == (source is None):
+        raise typer.BadParameter("give a query, - or --source")
+    if source is not None:
+        queries = Queries(read_documents(source, text=field or "text", id=id), are_many=True, have_ids=True)
+    else:
+        queries = _read_queries(query or "")
+    loaded = _load(engine)
 
-    def answer(text: str) -> list[Hit]:
+    def find(text: str) -> list[Hit]:
         if radius is not None:
-            return loaded.within(text, radius, **filters)
-        return loaded.search(text, k, rerank=rescore, shortlist=shortlist, **filters)
+            return loaded.within(text, radius, **options.filters())
+        return loaded.search(text, options.k, **options.filters(), **ranking)
 
-    _answer_all(
-        queries,
-        answer,
-        loaded.explain if explain else None,
-        lambda: _unknown_in_filters(loaded, **filters),
-        loaded.n_bits,
-        has_ids=source is not None,
-        are_many=source is not None or query == "-",
-        as_json=as_json,
-    )
+    _print_answers(loaded, queries, options, find, loaded.explain, as_json=as_json)
 
 
+@expand_options
 def similar(
     engine: Engine,
-    id: Annotated[str, typer.Argument(help="Id of a document; - reads one id a line from standard input.")],
-    k: Hits = None,
-    label: OnlyLabels = None,
-    where: Where = None,
-    rescore: Rescore = None,
-    shortlist: Shortlist = None,
-    explain: Explain = False,
+    id: Annotated[
+        str, typer.Argument(metavar="ID", help="Id of a document; - reads one id per line from standard input.")
+    ],
+    options: SearchOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Find the documents that are nearest to a document: by codes alone unless --rescore says else.
+    """Find the documents nearest to a document of the engine, by Hamming distance unless --rerank is given.
 
     Example: fewbits similar fewbits-demo json.dumps
     """
-    loaded = _open(engine)
-    options: dict[str, Any] = {"labels": label or (), "where": where or (), "rerank": rescore, "shortlist": shortlist}
-    _answer_all(
-        _queries(id, None, None, None),
-        lambda written: loaded.similar(_parse_id(loaded, written), k, **options),
-        (lambda written, other: loaded.explain_similar(_parse_id(loaded, written), other)) if explain else None,
-        lambda: _unknown_in_filters(loaded, label or (), where or ()),
-        loaded.n_bits,
-        has_ids=False,
-        are_many=id == "-",
+    loaded = _load(engine)
+    ranking = options.ranking()
+    _print_answers(
+        loaded,
+        _read_queries(id),
+        options,
+        lambda text: loaded.similar(_parse_id(loaded, text), options.k, **options.filters(), **ranking),
+        lambda text, other: loaded.explain_similar(_parse_id(loaded, text), other),
         as_json=as_json,
     )
 
 
 def encode(
     engine: Engine,
-    text: Annotated[str, typer.Argument(help="Text to encode; - reads one text a line from standard input.")] = "",
-    source: Annotated[str | None, typer.Option(help="Encode the documents of this file instead.")] = None,
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="Text to encode; - reads one text per line from standard input.")
+    ] = "",
+    source: Annotated[str | None, typer.Option(help="File of documents to encode instead.")] = None,
     field: TextFields = None,
     id: IdField = None,
     encoding: Encoding = "utf-8",
-    code_format: Annotated[CodeFormat, typer.Option("--format", help="How codes are written.")] = CodeFormat.hex,
+    code_format: Annotated[CodeFormat, typer.Option("--format", help="Text form of the codes.")] = CodeFormat.hex,
     as_json: AsJson = False,
 ) -> None:
     """Print the codes of texts.
@@ -173,12 +190,12 @@ def encode(
     """
     if bool(text) == bool(source):
         raise typer.BadParameter("give a text, - or --source")
-    loaded = _open(engine)
+    loaded = _load(engine)
     if source is None:
-        documents: Iterable[Document] = (Document(number, line) for number, line in enumerate(lines(text)))
+        documents = _read_queries(text).documents
     else:
         documents = read_documents(source, text=field or "text", id=id, encoding=encoding)
-    for document, code in _codes(loaded, documents, code_format):
+    for document, code in _encode(loaded, documents, code_format):
         if as_json:
             print_json({"id": document.id, "code": code})
         else:
@@ -186,41 +203,51 @@ def encode(
 
 
 def bits(engine: Engine, as_json: AsJson = False) -> None:
-    """Name each bit by its words: those that there are more of where it is 1, and those that there are less of.
+    """Describe each bit by the words that are more frequent where it is 1, and where it is 0.
 
     Example: fewbits bits fewbits-demo
     """
-    for meaning in _open(engine).bits():
+    for meaning in _load(engine).bits():
         if as_json:
             print_json(meaning)
         else:
-            print_meaning(meaning)
+            print_bit_meaning(meaning)
 
 
 def duplicates(
     engine: Engine,
-    radius: Annotated[int, typer.Option("--radius", "-r", help="Bits in which near-duplicates may differ.")] = 3,
-    alike: Annotated[
-        float, typer.Option(help="Least cosine of the words of near-duplicates; 0: codes alone decide.", min=0, max=1)
-    ] = MIN_SIMILARITY,
+    radius: Annotated[
+        int, typer.Option("--radius", "-r", help="Maximum Hamming distance between near-duplicates.")
+    ] = 3,
+    min_similarity: Annotated[
+        float | None,
+        typer.Option(
+            help=f"Minimum cosine similarity of near-duplicates; 0 compares codes only. [default: {MIN_SIMILARITY}]",
+            min=0,
+            max=1,
+        ),
+    ] = None,
+    alike: Annotated[float | None, typer.Option(hidden=True, min=0, max=1)] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the documents without duplicates as JSON Lines.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Group documents whose codes and words hardly differ; the first of a group stands for the others.
+    """Group near-duplicates, and optionally write the documents without them.
 
-    A group is connected by steps: its first and its last document may differ in more.
+    A group is a chain of near-duplicates: its first and last document may differ more. The first one added represents
+    the group.
 
     Example: fewbits duplicates news-engine --radius 3 --output unique.jsonl
     """
-    loaded = _open(engine)
-    groups = loaded.duplicates(radius, alike)
-    left_out = {id for group in groups for id in group.others}
-    err.print(f"{_count(groups, 'group')} of near-duplicates; {_count(left_out, 'document')} have another one.")
+    similarity = renamed("min-similarity", min_similarity, "alike", alike)
+    loaded = _load(engine)
+    groups = loaded.duplicates(radius, MIN_SIMILARITY if similarity is None else similarity)
+    n_duplicates = sum(len(group.others) for group in groups)
+    print_status(f"{plural(len(groups), 'group')} with {plural(n_duplicates, 'duplicate')}.")
     if output is not None:
-        kept = write_documents(output, without_duplicates(loaded.documents(), groups))
-        err.print(f"Wrote {kept:,} documents to {output}; {len(left_out):,} duplicates left out.", markup=False)
+        count = write_documents(output, without_duplicates(loaded.documents(), groups))
+        print_status(f"Wrote {plural(count, 'document')} to {output} without {plural(n_duplicates, 'duplicate')}.")
     for group in groups:
         if as_json:
             print_json(group)
@@ -228,12 +255,8 @@ def duplicates(
             print("\t".join(map(str, (group.representative, *group.others))))
 
 
-def _count(things: Sized, name: str) -> str:
-    return f"{len(things):,} {name}" + ("s" if len(things) != 1 else "")
-
-
-def _open(folder: Path) -> SearchEngine:
-    """Open an engine without reading all of it: large files are checked by size, and info checks all."""
+def _load(folder: Path) -> SearchEngine:
+    """Open an engine without reading its large files; ``fewbits info`` verifies them."""
     return SearchEngine.load(folder, verify=False)
 
 
@@ -242,62 +265,48 @@ def _parse_id(engine: SearchEngine, text: str) -> DocumentId:
         return snapshot.parse_id(text)
 
 
-def _unknown_in_filters(engine: SearchEngine, labels: Sequence[str], where: Sequence[str]) -> list[str]:
-    with engine.snapshot() as snapshot:
-        return snapshot.unknown_in_filters(labels, where)
+def _read_queries(argument: str) -> Queries:
+    documents = (Document(number, line) for number, line in enumerate(read_lines(argument)))
+    return Queries(documents, are_many=argument == "-")
 
 
-def _queries(argument: str | None, source: str | None, field: list[str] | None, id: str | None) -> Iterator[Document]:
-    """Queries as documents: the argument, lines of standard input, or the documents of a file."""
-    if (argument is None) == (source is None):
-        raise typer.BadParameter("give a query, - or --source")
-    if source is not None:
-        yield from read_documents(source, text=field or "text", id=id)
-    elif argument is not None:
-        yield from (Document(number, line) for number, line in enumerate(lines(argument)))
-
-
-def _answer_all(
-    queries: Iterable[Document],
-    answer: Callable[[str], list[Hit]],
-    explain: Callable[[str, DocumentId], Explanation] | None,
-    why_none: Callable[[], list[str]],
-    n_bits: int,
+def _print_answers(
+    engine: SearchEngine,
+    queries: Queries,
+    options: SearchOptions,
+    find: Callable[[str], list[Hit]],
+    explain: Callable[[str, DocumentId], Explanation],
     *,
-    has_ids: bool,
-    are_many: bool,
     as_json: bool,
 ) -> None:
-    """Answer one query or many; a bad one of many loses only itself."""
+    """Print the hits of each query; if one of many queries fails, print its error and continue."""
     failed = False
-    for query in queries:
+    for query in queries.documents:
         try:
-            hits = answer(query.text)
+            hits = find(query.text)
         except (DataError, UnknownIdError) as error:
-            if not are_many:
+            if not queries.are_many:
                 raise
             print_error(error)
             failed = True
             continue
-        reasons = [] if explain is None else [explain(query.text, hit.id) for hit in hits]
+        explanations = [explain(query.text, hit.id) for hit in hits] if options.explain else []
         if as_json:
-            extra = {"explanations": reasons} if explain else {}
-            print_json({**({"id": query.id} if has_ids else {}), "query": query.text, "hits": hits, **extra})
+            ids = {"id": query.id} if queries.have_ids else {}
+            extra = {"explanations": explanations} if options.explain else {}
+            print_json({**ids, "query": query.text, "hits": hits, **extra})
         else:
-            print_hits(query.text, hits, n_bits, reasons)
+            print_hits(query.text, hits, engine.n_bits, explanations)
         if not hits:
-            err.print(" ".join(["No hits.", *why_none()]), markup=False, soft_wrap=True)
+            with engine.snapshot() as snapshot:
+                unknown = snapshot.unknown_in_filters(**options.filters())
+            print_status(" ".join(["No hits.", *unknown]))
     if failed:
         raise typer.Exit(1)
 
 
-def _codes(engine: SearchEngine, documents: Iterable[Document], form: CodeFormat) -> Iterator[tuple[Document, Any]]:
-    writers: dict[CodeFormat, Callable[[Packed, int], Iterable[Any]]] = {
-        CodeFormat.hex: to_hex,
-        CodeFormat.bits: to_bit_strings,
-        CodeFormat.integer: to_integers,
-    }
+def _encode(engine: SearchEngine, documents: Iterable[Document], form: CodeFormat) -> Iterator[tuple[Document, Any]]:
     stream = iter(documents)
     while block := list(islice(stream, BLOCK)):
         packed = engine.encode(document.text for document in block)
-        yield from zip(block, writers[form](packed, engine.n_bits), strict=True)
+        yield from zip(block, WRITERS[form](packed, engine.n_bits), strict=True)

@@ -1,4 +1,4 @@
-"""The command that serves an engine over HTTP, with a page to search it."""
+"""The command that serves an engine over HTTP."""
 
 from __future__ import annotations
 
@@ -7,30 +7,28 @@ from typing import Annotated
 import typer
 
 from fewbits.cli.options import Engine
-from fewbits.cli.output import out
+from fewbits.cli.output import print_text
 from fewbits.errors import MissingExtraError
 
 
 def serve(
     engine: Engine,
-    host: Annotated[
-        str, typer.Option(help="Address to listen at; 0.0.0.0 is every one of this machine.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen at; 0 takes a free one.", min=0, max=65535)] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 listens on all interfaces.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 chooses a free port.", min=0, max=65535)] = 8000,
     token: Annotated[
         str | None,
         typer.Option(
             envvar="FEWBITS_TOKEN",
             show_envvar=False,
-            help="Who has it may add, update and remove; better given as FEWBITS_TOKEN. Without it: read-only.",
+            help="Token that permits add, update and remove; preferably set as FEWBITS_TOKEN. [default: read-only]",
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Threads that search.", min=1, max=256)] = 2,
-    waiting: Annotated[int, typer.Option(help="Requests that may wait for a thread.", min=0)] = 256,
-    umap: Annotated[bool, typer.Option(help="Draw the map with UMAP where it is installed.")] = True,
+    workers: Annotated[int, typer.Option(help="Number of search threads.", min=1, max=256)] = 2,
+    waiting: Annotated[int, typer.Option(help="Maximum number of queued requests.", min=0)] = 256,
+    umap: Annotated[bool, typer.Option(help="Lay out the map with UMAP if it is installed.")] = True,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
-    """Serve an engine over HTTP, with a page to search it. Stops on Ctrl+C or SIGTERM.
+    """Serve an engine over HTTP with a search page, until Ctrl+C or SIGTERM.
 
     Example: fewbits serve fewbits-demo --port 8000
     """
@@ -40,13 +38,13 @@ def serve(
     except ImportError as error:
         raise MissingExtraError("serving", extra="serve") from error
     if token is not None and (not token.isascii() or not token.isprintable() or len(token) < 8 or " " in token):
-        raise typer.BadParameter("a token has 8 characters or more, printable ASCII without spaces")
+        raise typer.BadParameter("a token has at least 8 printable ASCII characters and no spaces")
     if log_level not in ("debug", "info", "warning", "error"):
-        raise typer.BadParameter("the log level is debug, info, warning or error")
+        raise typer.BadParameter("the log level must be debug, info, warning or error")
 
-    def say(address: str) -> None:
-        change = "read and change" if token else "read-only"
-        out.print(f"Serving {engine} at {address} ({change}). Ctrl+C stops it.", markup=False, soft_wrap=True)
+    def print_address(address: str) -> None:
+        access = "read and write" if token else "read-only"
+        print_text(f"Serving {engine} at {address} ({access}). Press Ctrl+C to stop.")
 
     run(
         engine,
@@ -55,5 +53,5 @@ def serve(
         port=port,
         log_level=log_level,
         use_umap=umap,
-        on_start=say,
+        on_start=print_address,
     )
