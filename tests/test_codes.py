@@ -101,3 +101,19 @@ def test_a_code_in_a_wrong_form_is_refused_with_the_reason(broken: Callable[[], 
 def test_more_than_64_bits_do_not_fit_into_an_integer() -> None:
     with pytest.raises(ParameterError, match="n_bits up to 64"):
         codes.to_integers(np.zeros((1, 9), np.uint8), 65)
+
+
+@given(bit_tables(), st.integers(0, 2**32 - 1))
+def test_columns_signs_words_and_sums_follow_the_bit_order(bits: Bits, seed: int) -> None:
+    packed, n_bits = codes.pack(bits), bits.shape[1]
+    bit = seed % n_bits
+    assert np.array_equal(codes.bit_column(packed, bit), bits[:, bit] == 1)
+    assert np.array_equal(codes.as_signs(packed)[:, :n_bits], bits.astype(np.float32) * 2 - 1)
+    differing = (bits != bits[:1]).sum(axis=1)
+    assert np.array_equal(codes.differing_bits(packed, packed[:1]), differing)
+    assert np.array_equal(codes.differing_bits(codes.as_words(packed), codes.as_words(packed[:1])), differing)
+    weights = np.random.default_rng(seed).integers(0, 9, n_bits).astype(np.float32)
+    expected = ((bits != bits[:1]) * weights).sum(axis=1)
+    assert np.array_equal(codes.weighted_distances(packed[:1], packed, weights), expected)
+    masks = codes.bit_masks(np.arange(n_bits) % 2, 2)
+    assert np.array_equal((codes.as_words(packed) & masks[0]) | (codes.as_words(packed) & masks[1]), codes.as_words(packed))

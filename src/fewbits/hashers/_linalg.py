@@ -11,6 +11,7 @@ from scipy.sparse.csgraph import connected_components
 from sklearn.decomposition import PCA
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
+from fewbits.hashers.base import rowwise_matmul
 from fewbits.validation import check_whole_number
 
 Floats = NDArray[np.float32]
@@ -18,15 +19,6 @@ Floats = NDArray[np.float32]
 LARGE_SHARE = 0.01  # of all documents: parts of a graph at least this large may be told apart by a bit
 DEFLATION = 3  # subtracted from a trivial eigenvector's eigenvalue 1: it is then below all others, which are >= -1
 NOISE = 1e-6  # of a vector's largest value: smaller values are rounding errors
-
-
-def rowwise_matmul(X: Any, table: Floats) -> Floats:
-    """Multiply rows by a table (features, columns), summing each row by itself in the order of its columns.
-
-    So a row's code does not depend on its batch: a dense BLAS product rounds differently for other batch sizes, which
-    can flip a bit at its threshold.
-    """
-    return np.asarray(sparse.csr_array(X, dtype=np.float32) @ table)
 
 
 def as_int32_csr(X: Any) -> Any:

@@ -18,15 +18,12 @@ from sklearn.utils.validation import check_is_fitted
 from fewbits.errors import DataError
 from fewbits.hashers._parameters import check_parameters, default_hidden, need_torch
 from fewbits.hashers._training import (
-    Layer,
     TrainedNetworks,
-    encode_rows,
     fingerprint,
     mean_row,
     progress_of_epochs,
-    relu,
 )
-from fewbits.hashers.base import EXECUTION_PARAMETERS, Hasher, Layers
+from fewbits.hashers.base import EXECUTION_PARAMETERS, Hasher, Layer, Layers, encode_rows, relu
 
 if TYPE_CHECKING:
     from fewbits.nn.data import Batches

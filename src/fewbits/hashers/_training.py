@@ -15,20 +15,13 @@ from scipy.special import expit
 
 from fewbits.errors import DataError
 from fewbits.features.neighbors import latent_neighbours, neighbours_by_pairs
-from fewbits.hashers._linalg import rowwise_matmul
+from fewbits.hashers.base import Layer, encode_rows, relu
 
 if TYPE_CHECKING:
     from fewbits.nn.models import Networks
 
-Layer = tuple[NDArray[np.float32], NDArray[np.float32]]  # weights (inputs, outputs) and bias (outputs,)
 Neighbors = NDArray[np.int64] | None  # (documents, neighbors)
 REFINEMENT_BITS = 128  # codes that only serve to find better neighbors are long
-BLOCK_ROWS = 10_000  # encoded at a time: hidden layers are wide
-
-
-def relu(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return x where it is positive, else 0."""
-    return np.maximum(x, 0)
 
 
 @dataclass(frozen=True)
@@ -51,20 +44,6 @@ class TrainedNetworks:
             decoder_bias=_as_array(model.decoder.bias),
             history=history,
         )
-
-
-def encode_rows(
-    layers: list[Layer], X: Any, activation: Callable[[NDArray[np.float32]], NDArray[np.float32]]
-) -> NDArray[np.float32]:
-    """Compute the last layer's outputs for rows, without torch, a block of rows at a time."""
-    outputs = np.empty((X.shape[0], len(layers[-1][1])), dtype=np.float32)
-    for start in range(0, X.shape[0], BLOCK_ROWS):
-        (weights, bias), *later = layers
-        x = rowwise_matmul(X[start : start + BLOCK_ROWS], weights) + bias
-        for weights, bias in later:
-            x = rowwise_matmul(activation(x), weights) + bias
-        outputs[start : start + BLOCK_ROWS] = x
-    return outputs
 
 
 def train_with_refinements(

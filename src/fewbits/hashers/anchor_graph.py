@@ -14,13 +14,12 @@ from sklearn.utils import check_random_state
 
 from fewbits.hashers._linalg import (
     DEFLATION,
-    rowwise_matmul,
     sample_rows,
     squared_distances,
     trivial_eigenvectors,
     without_noise,
 )
-from fewbits.hashers.base import Hasher
+from fewbits.hashers.base import Hasher, rowwise_matmul
 from fewbits.validation import check_whole_number
 
 BLOCK_ROWS = 20_000  # whose distances to all anchors are in memory at a time

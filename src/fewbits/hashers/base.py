@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
@@ -16,10 +17,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fewbits.codes import Bits, check_n_bits
 from fewbits.errors import DataError
-from fewbits.hashers._linalg import rowwise_matmul
 from fewbits.storage import read_arrays, read_json, write_arrays, write_json
 
 Self = TypeVar("Self", bound="Hasher")
+Layer = tuple[NDArray[np.float32], NDArray[np.float32]]  # weights (inputs, outputs) and bias (outputs,)
+
+BLOCK_ROWS = 10_000  # encoded at a time: hidden layers are wide
 
 # Parameters that say how a fit is run and reported; they do not change what is learned.
 EXECUTION_PARAMETERS = ("callbacks", "checkpoint", "device", "verbose")
@@ -30,7 +33,7 @@ FORMAT_VERSION = 2  # of saved hashers; 1, without the field, stored VDSH's medi
 class Layers:
     """An encoder in a form that other tools can run: a bit is 1 if the last layer's output is 0 or more."""
 
-    tables: list[tuple[NDArray[np.float32], NDArray[np.float32]]]  # weights (inputs, outputs) and bias of each layer
+    tables: list[Layer]
     activation: Literal["relu", "sigmoid"] = "relu"  # between two layers
 
 
@@ -177,3 +180,31 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, (np.random.RandomState, np.random.Generator)) or callable(value):
         return None
     return [_as_json(item) for item in value if not callable(item)] if isinstance(value, (list, tuple)) else value
+
+
+def rowwise_matmul(X: Any, table: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Multiply rows by a table (features, columns), summing each row by itself in the order of its columns.
+
+    So a row's code does not depend on its batch: a dense BLAS product rounds differently for other batch sizes, which
+    can flip a bit at its threshold.
+    """
+    return np.asarray(sparse.csr_array(X, dtype=np.float32) @ table)
+
+
+def encode_rows(
+    layers: list[Layer], X: Any, activation: Callable[[NDArray[np.float32]], NDArray[np.float32]]
+) -> NDArray[np.float32]:
+    """Compute the last layer's outputs for rows, without torch, a block of rows at a time."""
+    outputs = np.empty((X.shape[0], len(layers[-1][1])), dtype=np.float32)
+    for start in range(0, X.shape[0], BLOCK_ROWS):
+        (weights, bias), *later = layers
+        x = rowwise_matmul(X[start : start + BLOCK_ROWS], weights) + bias
+        for weights, bias in later:
+            x = rowwise_matmul(activation(x), weights) + bias
+        outputs[start : start + BLOCK_ROWS] = x
+    return outputs
+
+
+def relu(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return x where it is positive, else 0."""
+    return np.maximum(x, 0)

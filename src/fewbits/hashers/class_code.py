@@ -11,9 +11,8 @@ from sklearn.utils import check_random_state
 from fewbits.codes import Bits
 from fewbits.data.labels import known_labels
 from fewbits.errors import ParameterError
-from fewbits.hashers._linalg import rowwise_matmul
 from fewbits.hashers._svm import fit_svms
-from fewbits.hashers.base import Hasher
+from fewbits.hashers.base import Hasher, rowwise_matmul
 
 TIE = np.finfo(np.float32).tiny  # margin's size where two classes tie and the bit is 0
 UNANIMOUS = 1.0  # margin's size where all classes have the same bit

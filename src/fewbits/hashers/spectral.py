@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from fewbits.hashers._linalg import principal_directions, rowwise_matmul
-from fewbits.hashers.base import Hasher
+from fewbits.hashers._linalg import principal_directions
+from fewbits.hashers.base import Hasher, rowwise_matmul
 
 
 class SpectralHashing(Hasher):

@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from fewbits.data.labels import known_labels
 from fewbits.hashers._neural import NeuralHasher
 from fewbits.hashers._parameters import as_range, check_choice
-from fewbits.hashers._training import encode_rows, mean_row, train_validation_split
-from fewbits.hashers.base import Layers
+from fewbits.hashers._training import mean_row, train_validation_split
+from fewbits.hashers.base import Layers, encode_rows
 
 SUPERVISION = ("none", "shared", "private")
 

@@ -73,7 +73,7 @@ class FlatIndex(Index):
         self._fast_scan: FastScanCache | None = None  # of the present codes; None if they are few
 
     def __len__(self) -> int:
-        return len(self._codes)
+        return len(self._codes.rows)
 
     def __contains__(self, id: object) -> bool:
         if self._ids is None or not is_id(id):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,17 +28,20 @@ from fewbits.search.fitting import (
     make_documents,
     store_fitted,
 )
-from fewbits.search.rerank import Ranked
+from fewbits.search.rerank import Ranked, SearchOptions
 from fewbits.search.snapshot import EngineState, EngineStore, Hit, Snapshot
 from fewbits.search.store.filters import Condition
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 class SearchEngine:
     """Search documents by their codes.
 
-    Create one with :meth:`from_texts`, :meth:`from_documents`, :meth:`from_embeddings` or :meth:`load`. A loaded engine
-    is a view of its folder: a change is on disk when the call returns, and every search sees the latest complete state,
-    including changes by other processes. Any number of threads and processes may search while one writes.
+    A loaded engine is a view of its folder: a change is on disk when the call returns, and every search sees the latest
+    complete state, including changes by other processes. Any number of threads and processes may search while one
+    writes.
 
     >>> texts = ["cats purr softly", "kittens and cats purr", "stocks fell sharply", "stocks and bonds fell"]
     >>> engine = SearchEngine.from_texts(texts, n_bits=16, random_state=0)
@@ -63,6 +67,8 @@ class SearchEngine:
     ) -> SearchEngine:
         """Fit a model to documents, which may be a stream: their texts are never all in memory.
 
+        A document without a known word is stored, but no search finds it.
+
         Parameters
         ----------
         method : str, optional
@@ -74,10 +80,6 @@ class SearchEngine:
             Show progress on standard error.
         notes : dict, optional
             JSON to save with the engine.
-
-        Notes
-        -----
-        A document without a known word is stored, but no search finds it.
         """
         options = FitOptions(n_bits, method, random_state, learn_from, verbose, notes or {})
         return cls(EngineState(*fit_texts(documents, vectorizer, options)))
@@ -134,11 +136,7 @@ class SearchEngine:
     def load(cls, folder: str | Path, *, verify: bool = True) -> SearchEngine:
         """Open a saved folder; changes to the engine are changes to the folder.
 
-        Parameters
-        ----------
-        verify : bool, default=True
-            Read everything and compare checksums. Otherwise only the sizes of large files are checked, and documents
-            when they are read.
+        ``verify`` reads everything and compares checksums; without it large files are only checked by size.
         """
         path = Path(folder)
         return cls(EngineState.open(path, verify=verify), path)
@@ -175,11 +173,13 @@ class SearchEngine:
 
         ``embeddings`` are required if the engine was created from embeddings.
         """
-        return self._change(documents, embeddings, lambda writer, block: writer.insert(block, are_new=True))
+        with self._store.writer() as (model, writer):
+            return encode_and_store(writer, model, documents, embeddings, partial(writer.insert, are_new=True))
 
     def update(self, documents: Iterable[Document], embeddings: ArrayLike | None = None) -> int:
         """Replace the documents with the same ids, and return their number; if one cannot be replaced, none is."""
-        return self._change(documents, embeddings, lambda writer, block: writer.replace(block))
+        with self._store.writer() as (model, writer):
+            return encode_and_store(writer, model, documents, embeddings, writer.replace)
 
     def remove(self, ids: Iterable[DocumentId]) -> int:
         """Remove documents and return their number; an unknown id is an error, and nothing is removed."""
@@ -236,26 +236,23 @@ class SearchEngine:
             Old name of ``rerank``.
         """
         with self.snapshot() as snapshot:
-            options = snapshot.rank_options(k, rerank or rescore, shortlist, labels=labels, where=where, among=among)
+            options = snapshot.rank_options(
+                k, labels=labels, where=where, among=among, rerank=rerank, shortlist=shortlist, rescore=rescore
+            )
             return snapshot.search(snapshot.model.encode_query(query), options)[0]
 
     def search_many(
-        self,
-        queries: Sequence[str],
-        k: int | None = None,
-        *,
-        labels: Sequence[str] = (),
-        where: Sequence[str | Condition] = (),
-        rerank: str | None = None,
-        shortlist: int | None = None,
-        rescore: str | None = None,
+        self, queries: Sequence[str], k: int | None = None, **options: Unpack[SearchOptions]
     ) -> list[list[Hit] | DataError]:
-        """Search for many texts at once, as :meth:`search` does; a text without a known word gets an error instead."""
+        """Search for many texts at once; ``options`` are those of :meth:`search`.
+
+        A text without a known word gets an error in the place of its hits.
+        """
         with self.snapshot() as snapshot:
             rows = snapshot.model.text_rows(queries)
             is_known = nonzero_rows(rows)
-            options = snapshot.rank_options(k, rerank or rescore, shortlist, labels=labels, where=where)
-            hits = iter(snapshot.search(snapshot.model.encode_queries(rows[np.flatnonzero(is_known)]), options))
+            encoded = snapshot.model.encode_queries(rows[np.flatnonzero(is_known)])
+            hits = iter(snapshot.search(encoded, snapshot.rank_options(k, **options)))
             return [
                 next(hits) if known else empty_query_error(query)
                 for query, known in zip(queries, is_known.tolist(), strict=True)
@@ -276,23 +273,14 @@ class SearchEngine:
             answers = snapshot.index.within(code, radius, among=snapshot.allowed(labels, where, among))
             return snapshot.hits([Ranked.by_distance(answer, self.n_bits) for answer in answers])[0]
 
-    def similar(
-        self,
-        id: DocumentId,
-        k: int | None = None,
-        *,
-        labels: Sequence[str] = (),
-        where: Sequence[str | Condition] = (),
-        rerank: str | None = None,
-        shortlist: int | None = None,
-        rescore: str | None = None,
-    ) -> list[Hit]:
-        """Return the k documents nearest to a stored one, without itself; ``rerank`` is "none" by default."""
+    def similar(self, id: DocumentId, k: int | None = None, **options: Unpack[SearchOptions]) -> list[Hit]:
+        """Return the k documents nearest to a stored one, without itself.
+
+        ``options`` are those of :meth:`search`, but ``rerank`` is "none" by default.
+        """
         with self.snapshot() as snapshot:
             position = snapshot.position(id)
-            mode = rerank or rescore or "none"
-            options = snapshot.rank_options(k, mode, shortlist, labels=labels, where=where, without=position)
-            return snapshot.similar(position, options)
+            return snapshot.similar(position, snapshot.rank_options(k, without=position, default="none", **options))
 
     def bits(self) -> list[BitMeaning]:
         """Return for each bit the words that raise and lower it most."""
@@ -328,9 +316,3 @@ class SearchEngine:
     def snapshot(self) -> AbstractContextManager[Snapshot]:
         """Open the present state for reading; it stays the same until the block ends."""
         return self._store.snapshot()
-
-    def _change(
-        self, documents: Iterable[Document], embeddings: ArrayLike | None, put: Callable[..., list[int]]
-    ) -> int:
-        with self._store.writer() as (model, writer):
-            return encode_and_store(writer, model, documents, embeddings, put)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
-from itertools import islice, zip_longest
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from fewbits.search.drift import SAMPLED_TEXTS, unknown_share
 from fewbits.search.encoder import Encoder, Model, ModelInfo, nonzero_rows
 from fewbits.search.store.reader import Database, Positions, Reader
 from fewbits.search.store.writer import Writer, create_database, record_change
-from fewbits.validation import check_whole_number
+from fewbits.validation import batched, check_whole_number
 
 BLOCK = 4096  # documents encoded and stored at a time
 LEARN_FROM = 50_000  # more documents hardly improve the codes
@@ -161,7 +161,7 @@ def _encode_all(
 def _stored(database: Database, documents: Iterable[Document]) -> Iterator[Document]:
     """Store documents and yield them."""
     with record_change(database) as writer:
-        for block in _blocks(documents):
+        for block in batched(documents, BLOCK):
             writer.insert(block, are_new=False)
             yield from block
 
@@ -171,7 +171,7 @@ def encode_and_store(
     encoder: Encoder,
     documents: Iterable[Document],
     embeddings: ArrayLike | None,
-    put: Callable[[Writer, list[Document]], list[int]],
+    put: Callable[[Sequence[Document]], list[int]],
 ) -> int:
     """Encode documents block by block, store each by ``put``, which returns its positions, and return their number."""
     if (embeddings is None) != encoder.takes_text:
@@ -179,11 +179,11 @@ def encode_and_store(
         raise DataError("this engine takes another kind of input", allowed=expected)
     rows = None if embeddings is None else encoder.rows(embeddings)
     count = 0
-    for block in _blocks(documents):
+    for block in batched(documents, BLOCK):
         part = encoder.rows(document.text for document in block) if rows is None else rows[count:][: len(block)]
         count += len(block)
         check_same_length(part.shape[0], len(block))
-        _store_codes(writer, encoder, np.array(put(writer, block), dtype=np.int64), part)
+        _store_codes(writer, encoder, np.array(put(block), dtype=np.int64), part)
     if rows is not None:
         check_same_length(len(rows), count)
     return count
@@ -195,12 +195,6 @@ def _store_codes(writer: Writer, encoder: Encoder, positions: Positions, rows: A
     codes = encoder.encode(rows[nonzero])
     writer.put_codes(positions[nonzero].tolist(), codes, rows[nonzero] if encoder.takes_text else None)
     return unpack(codes, encoder.hasher.n_bits).sum(axis=0, dtype=np.int64)
-
-
-def _blocks(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    stream = iter(documents)
-    while block := list(islice(stream, BLOCK)):
-        yield block
 
 
 def check_same_length(embeddings: int, documents: int) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, TypedDict, cast, get_args
 
 import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fewbits.data.document import DocumentId
 from fewbits.errors import ParameterError
 from fewbits.index import Index, Neighbours
 from fewbits.search.encoder import EncodedQueries
+from fewbits.search.store.filters import Condition
 from fewbits.search.store.reader import TERM, Positions, Reader
 from fewbits.storage import read_array, write_array
 from fewbits.validation import check_whole_number
@@ -138,7 +141,19 @@ class TermVectors:
 
 
 Rerank = Literal["none", "bits", "words"]
+DEFAULT_HITS = 10
 SHORTLIST = 3_000  # candidates reordered by their words; docs/known-items.md shows why
+
+
+class SearchOptions(TypedDict, total=False):
+    """Keyword arguments of a search, see :meth:`fewbits.SearchEngine.search`."""
+
+    labels: Sequence[str]
+    where: Sequence[str | Condition]
+    among: Sequence[DocumentId] | None
+    rerank: str | None
+    shortlist: int | None
+    rescore: str | None  # the old name of rerank
 
 
 @dataclass(frozen=True)
@@ -172,19 +187,30 @@ class Ranked:
         return Ranked(self.positions[kept], self.distances[kept], self.scores[kept])
 
 
-def check_rerank(value: str | None, *, takes_text: bool) -> Rerank:
-    """Return a valid order of hits: by words by default, or by distance for embeddings, which have no words."""
+def check_rank_options(
+    k: int | None,
+    rerank: str | None,
+    shortlist: int | None,
+    *,
+    takes_text: bool,
+    available: int,
+    among: Positions | None = None,
+    without: int | None = None,
+) -> RankOptions:
+    """Check the options of a search; embeddings have no words and are ranked by distance by default."""
+    if k is None:
+        k = min(DEFAULT_HITS, available)
+    else:
+        hint = "Ask for fewer hits, or leave k out." if k != 0 else ""
+        k = check_whole_number("k, the number of hits,", k, 1, available, why=", the documents to find", hint=hint)
     allowed = get_args(Rerank) if takes_text else get_args(Rerank)[:2]
-    if value is None:
-        return "words" if takes_text else "none"
-    if value not in allowed:
-        raise ParameterError("rerank is unknown", allowed=", ".join(allowed), got=repr(value))
-    return cast(Rerank, value)
-
-
-def check_shortlist(value: int | None) -> int:
-    """Return a valid length of the shortlist."""
-    return SHORTLIST if value is None else check_whole_number("shortlist", value, 1)
+    mode = rerank or ("words" if takes_text else "none")
+    if mode not in allowed:
+        raise ParameterError("rerank is unknown", allowed=", ".join(allowed), got=repr(rerank))
+    if shortlist is None or mode != "words":
+        shortlist = SHORTLIST
+    length = check_whole_number("shortlist", shortlist, 1)
+    return RankOptions(k, cast(Rerank, mode), length, among, without)
 
 
 def rank(queries: EncodedQueries, options: RankOptions, index: Index, vectors: TermVectors) -> list[Ranked]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,25 +21,26 @@ from fewbits.search.duplicates import DuplicateGroup, duplicate_groups
 from fewbits.search.encoder import EncodedDocuments, EncodedQueries, Model, read_encoded
 from fewbits.search.explain import BitExamples, BitMeaning, Explanation, MeaningCache, explain, find_examples
 from fewbits.search.rerank import (
-    SHORTLIST,
     Ranked,
     RankOptions,
+    SearchOptions,
     TermVectorFile,
     TermVectors,
-    check_rerank,
-    check_shortlist,
+    check_rank_options,
     rank,
 )
-from fewbits.search.store.filters import Condition, unknown_in_filters
+from fewbits.search.store.filters import Condition, parse_conditions, unknown_in_filters
 from fewbits.search.store.reader import Database, Positions, Reader
 from fewbits.search.store.writer import Writer, check_documents, record_change
-from fewbits.storage import check_replaceable, load_folder, save_folder, state_of, writer_lock
+from fewbits.storage import check_replaceable, folder_state, load_folder, save_folder, writer_lock
 from fewbits.validation import check_whole_number, evenly_spaced
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 FORMAT = "fewbits engine"
 FORMAT_VERSION = 2
 DOCUMENTS = "documents.sqlite"
-DEFAULT_HITS = 10
 LOCK_TIMEOUT_S = 10.0  # how long a change waits for another writer
 
 
@@ -118,7 +119,7 @@ class EngineState:
     @classmethod
     def open(cls, folder: Path, *, verify: bool) -> EngineState:
         """Open a saved folder."""
-        stamp = state_of(folder)  # before reading: what is saved meanwhile is then seen as newer
+        stamp = folder_state(folder)  # before reading: what is saved meanwhile is then seen as newer
 
         def read(generation: Path) -> EngineState:
             database = Database.open(generation / DOCUMENTS)
@@ -152,9 +153,9 @@ class EngineStore:
 
     def latest(self) -> EngineState:
         """Return the present state; a folder is reopened if it was saved since."""
-        if self._folder is not None and state_of(self._folder) != self._state.stamp:
+        if self._folder is not None and folder_state(self._folder) != self._state.stamp:
             with self._open_lock:
-                if state_of(self._folder) != self._state.stamp:
+                if folder_state(self._folder) != self._state.stamp:
                     self._state = EngineState.open(self._folder, verify=False)
         return self._state
 
@@ -172,7 +173,7 @@ class EngineStore:
         try:
             reader = Reader(stack.enter_context(state.database.reading()))
         except BrokenFolderError:
-            if self._folder is None or state_of(self._folder) == state.stamp:
+            if self._folder is None or folder_state(self._folder) == state.stamp:
                 raise
             return None  # another save has removed the file
         indexed = state.index_cache.at(reader)
@@ -266,26 +267,19 @@ class Snapshot:
         return explain(self.model, self.bits(), id, query.rows, self.encode_document(self.position(id)).rows)
 
     def rank_options(
-        self,
-        k: int | None,
-        rerank: str | None,
-        shortlist: int | None,
-        *,
-        labels: Sequence[str] = (),
-        where: Sequence[str | Condition] = (),
-        among: Sequence[DocumentId] | None = None,
-        without: int | None = None,
+        self, k: int | None, *, without: int | None = None, default: str | None = None, **options: Unpack[SearchOptions]
     ) -> RankOptions:
-        """Check the options of a search; ``without`` is the position of a document that is left out."""
-        available = len(self.index) - (without is not None)
-        hint = "Ask for fewer hits, or leave k out." if k != 0 else ""
-        if k is None:
-            k = min(DEFAULT_HITS, available)
-        else:
-            k = check_whole_number("k, the number of hits,", k, 1, available, why=", the documents to find", hint=hint)
-        mode = check_rerank(rerank, takes_text=self.model.takes_text)
-        length = check_shortlist(shortlist) if mode == "words" else SHORTLIST
-        return RankOptions(k, mode, length, self.allowed(labels, where, among), without)
+        """Check the options of a search; ``without`` is the position of a document to leave out."""
+        among = self.allowed(options.get("labels", ()), options.get("where", ()), options.get("among"))
+        return check_rank_options(
+            k,
+            options.get("rerank") or options.get("rescore") or default,
+            options.get("shortlist"),
+            takes_text=self.model.takes_text,
+            available=len(self.index) - (without is not None),
+            among=among,
+            without=without,
+        )
 
     def search(self, queries: EncodedQueries, options: RankOptions) -> list[list[Hit]]:
         """Return the nearest documents of each query."""
@@ -363,11 +357,6 @@ class Snapshot:
             ]
             for ranked in answers
         ]
-
-
-def parse_conditions(where: Sequence[str | Condition]) -> list[Condition]:
-    """Parse the conditions that are strings."""
-    return [one if isinstance(one, Condition) else Condition.parse(one) for one in where]
 
 
 def check_engine_folder(folder: str | Path) -> None:

@@ -61,6 +61,11 @@ class Condition:
         return f"SELECT position FROM facets WHERE field = ? AND {compared}", (self.field, self.value)
 
 
+def parse_conditions(where: Sequence[str | Condition]) -> list[Condition]:
+    """Parse the conditions that are strings."""
+    return [one if isinstance(one, Condition) else Condition.parse(one) for one in where]
+
+
 def filter_sql(labels: Sequence[str], conditions: Sequence[Condition]) -> tuple[str, tuple[Any, ...]]:
     """Return a query for the positions of documents with one of the labels, if any, that pass all conditions."""
     parts = [condition.as_sql() for condition in conditions]
