@@ -199,4 +199,4 @@ def test_weak_token_is_rejected_before_the_engine_is_read() -> None:
     for token in ("short", "has a space in it", "ümläute-überall"):
         done = CliRunner().invoke(cli.app, ["serve", "nowhere", "--token", token])
         assert done.exit_code == 2
-        assert "a token has 8 characters or more" in done.output.replace("\n", " ")
+        assert re.search(r"a token has (at least )?8", done.output)
