@@ -93,9 +93,6 @@ def check_labels(y: Any, rows: int) -> Any:
     return labels
 
 
-known_labels = check_labels
-
-
 def check_classes(labels: Any) -> None:
     """Raise an error unless the labels have two or more classes; a single document may have any labels."""
     if not labels.nnz:
@@ -151,8 +148,3 @@ def pair_signs(left: Any, right: Any = None, *, paired: bool = False) -> NDArray
         share_label = (left.astype(np.int32) @ right.T.astype(np.int32)).toarray() > 0
         both_labelled = np.outer(*is_labelled)
     return np.where(both_labelled, np.where(share_label, 1, -1), 0).astype(np.int8)
-
-
-def similarity_signs(labels: Any) -> NDArray[np.float32]:
-    """Return the signs of all pairs as floats."""
-    return pair_signs(labels).astype(np.float32)

@@ -109,32 +109,21 @@ class AnchorGraphHashing(Hasher):
 
 
 def anchor_weights(
-    X: Any,
-    directions: NDArray[np.float32],
-    anchors: NDArray[np.float32],
-    bandwidth: NDArray[np.float32],
-    k: int,
+    X: Any, directions: NDArray[np.float32], anchors: NDArray[np.float32], bandwidth: NDArray[np.float32], k: int
 ) -> Any:
     """Compute Z: the Gaussian weights of rows on their k nearest anchors, (rows, anchors), sparse."""
+
+    def weigh(rows: Any) -> Any:
+        distances = squared_distances(_latent(rows, directions), anchors)
+        nearest = np.sort(np.argsort(distances, axis=1, kind="stable")[:, :k], axis=1)
+        chosen = np.take_along_axis(distances, nearest, axis=1)
+        weights = np.exp((chosen.min(axis=1, keepdims=True) - chosen) / bandwidth)
+        weights /= weights.sum(axis=1, keepdims=True)
+        starts = np.arange(0, nearest.size + 1, k)
+        return sparse.csr_array((weights.ravel(), nearest.ravel(), starts), shape=distances.shape)
+
     starts = range(0, max(X.shape[0], 1), BLOCK_ROWS)
-    blocks = [_block_weights(X[start : start + BLOCK_ROWS], directions, anchors, bandwidth, k) for start in starts]
-    return sparse.csr_array(sparse.vstack(blocks))
-
-
-def _block_weights(
-    X: Any,
-    directions: NDArray[np.float32],
-    anchors: NDArray[np.float32],
-    bandwidth: NDArray[np.float32],
-    k: int,
-) -> Any:
-    distances = squared_distances(_latent(X, directions), anchors)
-    nearest = np.sort(np.argsort(distances, axis=1, kind="stable")[:, :k], axis=1)
-    chosen = np.take_along_axis(distances, nearest, axis=1)
-    weights = np.exp((chosen.min(axis=1, keepdims=True) - chosen) / bandwidth)
-    weights /= weights.sum(axis=1, keepdims=True)
-    starts = np.arange(0, nearest.size + 1, k)
-    return sparse.csr_array((weights.ravel(), nearest.ravel(), starts), shape=distances.shape)
+    return sparse.csr_array(sparse.vstack([weigh(X[start : start + BLOCK_ROWS]) for start in starts]))
 
 
 def _latent(X: Any, directions: NDArray[np.float32]) -> NDArray[np.float32]:

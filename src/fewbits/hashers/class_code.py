@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from fewbits.codes import Bits
-from fewbits.data.labels import known_labels
+from fewbits.data.labels import check_labels
 from fewbits.errors import ParameterError
 from fewbits.hashers._svm import fit_svms
 from fewbits.hashers.base import Hasher, rowwise_matmul
@@ -50,7 +50,7 @@ class ClassCode(Hasher):
         self.C = C
 
     def _fit(self, X: Any, y: Any) -> None:
-        labels = known_labels(y, X.shape[0])
+        labels = check_labels(y, X.shape[0])
         generator = check_random_state(self.random_state)
         labelled = np.flatnonzero(np.diff(labels.indptr))
         rows, columns = X[labelled], labels[labelled].tocsc()

@@ -10,9 +10,9 @@ from scipy import sparse
 from scipy.linalg import eigh
 from sklearn.utils import check_random_state
 
-from fewbits.data.labels import labelled_sample, similarity_signs
-from fewbits.hashers._linalg import sample_rows, squared_distances
-from fewbits.hashers.base import Hasher, rowwise_matmul
+from fewbits.data.labels import label_patterns, labelled_sample, pair_signs
+from fewbits.hashers._linalg import rowwise_matmul, sample_rows, squared_distances
+from fewbits.hashers.base import Hasher
 from fewbits.validation import check_whole_number
 
 RIDGE = 1e-6  # of the right-hand matrix, relative to its mean diagonal
@@ -108,10 +108,10 @@ class Residual:
     """
 
     def __init__(self, labels: Any, n_bits: int) -> None:
-        patterns, pattern_of = np.unique(labels.toarray(), axis=0, return_inverse=True)
+        patterns, pattern_of = label_patterns(labels)
         count = len(pattern_of)
-        self._members = sparse.csr_array((np.ones(count, np.float32), (np.arange(count), pattern_of.ravel())))
-        self._similarity = n_bits * similarity_signs(sparse.csr_array(patterns))  # (patterns, patterns)
+        self._members = sparse.csr_array((np.ones(count, np.float32), (np.arange(count), pattern_of)))
+        self._similarity = n_bits * pair_signs(patterns).astype(np.float32)  # (patterns, patterns)
         self._bits = np.zeros((count, 0), dtype=np.float32)  # the signs h of each bit as columns
         self.square = self.initial_square = float(n_bits * count) ** 2  # |R|^2, now and at the start
 

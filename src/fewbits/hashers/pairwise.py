@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fewbits.data.labels import known_labels
+from fewbits.data.labels import check_labels
 from fewbits.errors import DataError
 from fewbits.hashers._neural import NeuralHasher
 from fewbits.hashers._parameters import as_prior, as_range, check_choice, default_neighbors, has_few_words
@@ -163,7 +163,7 @@ class PairwiseHasher(NeuralHasher):
 
     def _fit(self, X: Any, y: Any) -> None:
         rows = self._prepare(X)
-        labels = known_labels(y, rows.shape[0])
+        labels = check_labels(y, rows.shape[0])
         seed = self._seed()
         train_rows, validation_rows = train_validation_split(rows.shape[0], self.validation_fraction, seed)
         X_train, y_train = rows[train_rows], labels[train_rows]

@@ -11,7 +11,7 @@ from sklearn.decomposition import LatentDirichletAllocation
 from sklearn.linear_model import Ridge
 from sklearn.utils import check_random_state
 
-from fewbits.data.labels import known_labels
+from fewbits.data.labels import check_labels, label_patterns
 from fewbits.hashers._linalg import sample_rows
 from fewbits.hashers.base import LinearHasher
 from fewbits.validation import check_whole_number
@@ -92,7 +92,7 @@ class TagTopicHashing(LinearHasher):
     def _fit(self, X: Any, y: Any) -> None:
         check_whole_number("n_turns", self.n_turns, 1)
         check_whole_number("topic_passes", self.topic_passes, 1)
-        labels = known_labels(y, X.shape[0])
+        labels = check_labels(y, X.shape[0])
         rows = sparse.csr_array(X)
         generator = check_random_state(self.random_state)
         topics, theta = self._topics(rows, generator)
@@ -118,7 +118,8 @@ class TagTopicHashing(LinearHasher):
 
     def _codes(self, theta: NDArray[np.float64], labels: Any, generator: np.random.RandomState) -> NDArray[np.float64]:
         """Return the relaxed codes Y (documents, bits) of the training documents."""
-        patterns, pattern_of = _patterns(labels)  # documents with the same tags share one linear system
+        distinct, pattern_of = label_patterns(labels)  # documents with the same tags share one linear system
+        patterns = distinct.toarray() > 0  # (patterns, tags)
         codes = theta + 0.01 * generator.standard_normal(theta.shape)
         unlabelled = np.asarray(~patterns.any(axis=1))
         for _ in range(self.n_turns):
@@ -148,10 +149,3 @@ class TagTopicHashing(LinearHasher):
             left = absent + (1 - self.absent) * tagged.T @ tagged + self.tag_ridge * np.eye(codes.shape[1])
             factors[:, tag] = np.linalg.solve(left, sums[patterns[:, tag]].sum(axis=0))
         return factors
-
-
-def _patterns(labels: Any) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """Return the distinct sets of tags (patterns, tags), and each document's pattern (documents,)."""
-    sets = [labels.indices[start:stop].tobytes() for start, stop in zip(labels.indptr, labels.indptr[1:], strict=False)]
-    _, first, pattern_of = np.unique(np.array(sets, dtype=object), return_index=True, return_inverse=True)
-    return labels[first].toarray().astype(bool), pattern_of

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from fewbits.data.labels import labelled_sample, similarity_signs
-from fewbits.hashers._linalg import principal_directions
-from fewbits.hashers.base import LinearHasher, rowwise_matmul
+from fewbits.data.labels import labelled_sample, pair_signs
+from fewbits.hashers._linalg import principal_directions, rowwise_matmul
+from fewbits.hashers.base import LinearHasher
 
 
 class SemiSupervisedHashing(LinearHasher):
@@ -62,7 +62,7 @@ class SemiSupervisedHashing(LinearHasher):
         chosen, labels = labelled_sample(y, X.shape[0], self.n_labelled, generator)
         directions, mean, variances = principal_directions(X, max(self.n_directions, self.n_bits), generator)
         sample = (rowwise_matmul(X[chosen], directions) - mean).astype(np.float64)  # L
-        signs = similarity_signs(labels).astype(np.float64)
+        signs = pair_signs(labels).astype(np.float64)
         np.fill_diagonal(signs, 0)
         for kind in (signs > 0, signs < 0):
             signs[kind] /= max(int(kind.sum()), 1)

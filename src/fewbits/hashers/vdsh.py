@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from fewbits.data.labels import known_labels
+from fewbits.data.labels import check_labels
 from fewbits.hashers._neural import NeuralHasher
 from fewbits.hashers._parameters import as_range, check_choice
 from fewbits.hashers._training import mean_row, train_validation_split
@@ -113,7 +113,7 @@ class VDSH(NeuralHasher):
     def _fit(self, X: Any, y: Any) -> None:
         check_choice("supervision", self.supervision, SUPERVISION)
         rows = self._check_rows(X)
-        labels = None if self.supervision == "none" else known_labels(y, rows.shape[0])
+        labels = None if self.supervision == "none" else check_labels(y, rows.shape[0])
         from fewbits.nn.data import Batches, ReconstructionTarget
         from fewbits.nn.losses import GaussianObjective
 

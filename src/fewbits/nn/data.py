@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
+from fewbits.data.labels import pair_signs
 from fewbits.nn.layers import SparseBatch
 
 NEIGHBORS_SAMPLED = 5
@@ -132,7 +133,7 @@ class AllPairsBatches(Batches):
             yield self.batch(np.concatenate([chosen, rows]), generator)
 
     def _signs(self, rows: Rows) -> Tensor:
-        signs = _label_signs(self.labels[rows], self.labels[rows])
+        signs = pair_signs(self.labels[rows])
         np.fill_diagonal(signs, 0)
         return self._tensor(signs)
 
@@ -147,7 +148,7 @@ class RandomPairsBatches(Batches):
 
     def _signs(self, rows: Rows) -> Tensor:
         first, second = rows[: len(rows) // 2], rows[len(rows) // 2 : len(rows) // 2 * 2]
-        return self._tensor(_label_signs(self.labels[first], self.labels[second], paired=True))
+        return self._tensor(pair_signs(self.labels[first], self.labels[second], paired=True))
 
 
 class LabelledPairSampler(Batches):
@@ -181,14 +182,3 @@ class LabelledPairSampler(Batches):
             return pairs[generator.integers(0, len(pairs), count)]
         drawn = generator.integers(0, self.X.shape[0], (count, 2))
         return drawn[:, [0, 0]] if same else drawn
-
-
-def _label_signs(left: Any, right: Any, *, paired: bool = False) -> NDArray[np.int8]:
-    """Return 1 for pairs that share a label, -1 for others, 0 if either document has no label."""
-    if paired:
-        shared = np.asarray(left.multiply(right).sum(axis=1)).ravel() > 0
-        labelled = (np.diff(left.indptr) > 0) & (np.diff(right.indptr) > 0)
-    else:
-        shared = (left.astype(np.int32) @ right.T.astype(np.int32)).toarray() > 0
-        labelled = np.outer(np.diff(left.indptr) > 0, np.diff(right.indptr) > 0)
-    return np.where(labelled, np.where(shared, 1, -1), 0).astype(np.int8)
