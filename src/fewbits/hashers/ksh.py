@@ -11,8 +11,8 @@ from scipy.linalg import eigh
 from sklearn.utils import check_random_state
 
 from fewbits.data.labels import label_patterns, labelled_sample, pair_signs
-from fewbits.hashers._linalg import rowwise_matmul, sample_rows, squared_distances
-from fewbits.hashers.base import Hasher
+from fewbits.hashers._linalg import sample_rows, squared_distances
+from fewbits.hashers.base import Hasher, rowwise_matmul
 from fewbits.validation import check_whole_number
 
 RIDGE = 1e-6  # of the right-hand matrix, relative to its mean diagonal

@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from fewbits.data.labels import labelled_sample, pair_signs
-from fewbits.hashers._linalg import principal_directions, rowwise_matmul
-from fewbits.hashers.base import LinearHasher
+from fewbits.hashers._linalg import principal_directions
+from fewbits.hashers.base import LinearHasher, rowwise_matmul
 
 
 class SemiSupervisedHashing(LinearHasher):
