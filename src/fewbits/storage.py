@@ -181,9 +181,6 @@ def folder_state(folder: Path) -> tuple[int, int] | None:
     return status.st_ino, status.st_mtime_ns
 
 
-state_of = folder_state
-
-
 def _read_manifest(folder: Path, kind: str, version: int) -> dict[str, Any]:
     path = folder / MANIFEST
     if not path.is_file():

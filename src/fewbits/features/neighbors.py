@@ -105,6 +105,3 @@ def neighbors_by_pairs(rows: Any, k: int, similar_pairs: Pairs | None) -> NDArra
     within += SHRINKAGE * np.trace(within) / len(within) * np.eye(len(within), dtype=within.dtype)
     variances, directions = np.linalg.eigh(within)
     return nearest_to_each(normalize(rows @ (directions / np.sqrt(variances))), k)
-
-
-latent_neighbours, neighbours_by_pairs = latent_neighbors, neighbors_by_pairs

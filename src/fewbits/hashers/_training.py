@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from fewbits.errors import DataError
-from fewbits.features.neighbors import latent_neighbours, neighbours_by_pairs
+from fewbits.features.neighbors import latent_neighbors, neighbors_by_pairs
 from fewbits.hashers.base import Layer, encode_rows, relu
 
 if TYPE_CHECKING:
@@ -65,11 +65,11 @@ def train_with_refinements(
     """
     neighbors: Neighbors = None
     if n_neighbors and X.shape[0] >= 2:
-        neighbors = latent_neighbours(X, n_neighbors, dimensions, seed, similar_pairs)
+        neighbors = latent_neighbors(X, n_neighbors, dimensions, seed, similar_pairs)
         for number in range(refinements):
             trained = train(neighbors, REFINEMENT_BITS, f"refinement-{number}")
             logits = encode_rows(trained.encoder_layers, X, relu)
-            neighbors = neighbours_by_pairs(expit(logits) - 0.5, n_neighbors, similar_pairs)
+            neighbors = neighbors_by_pairs(expit(logits) - 0.5, n_neighbors, similar_pairs)
     return train(neighbors, n_bits, "final")
 
 
