@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,6 +41,7 @@ from fewbits.codes import Packed, to_bit_strings, to_hex, to_integers
 from fewbits.data import Document, DocumentId, read_documents, write_documents
 from fewbits.errors import DataError, UnknownIdError
 from fewbits.search import MIN_SIMILARITY, Explanation, Hit, SearchEngine, without_duplicates
+from fewbits.validation import batched
 
 BLOCK = 4096
 
@@ -306,7 +306,6 @@ def _print_answers(
 
 
 def _encode(engine: SearchEngine, documents: Iterable[Document], form: CodeFormat) -> Iterator[tuple[Document, Any]]:
-    stream = iter(documents)
-    while block := list(islice(stream, BLOCK)):
+    for block in batched(documents, BLOCK):
         packed = engine.encode(document.text for document in block)
         yield from zip(block, WRITERS[form](packed, engine.n_bits), strict=True)
