@@ -65,8 +65,8 @@ def test_labels_and_conditions_are_both_asked_for(dated: SearchEngine) -> None:
     ("options", "message"),
     [
         ({"where": ["year"]}, r"the condition cannot be parsed \(allowed: FIELD, one of >= <= .*; got: 'year'\)"),
-        ({"where": "year=1"}, "labels and conditions are lists"),
-        ({"labels": "sailing"}, "labels and conditions are lists"),
+        ({"where": "year=1"}, "conditions must be a list"),
+        ({"labels": "sailing"}, "labels must be a list"),
         ({"rerank": "magic"}, r"rerank is unknown \(allowed: none, bits, words; got: 'magic'\)"),
         ({"shortlist": 0}, "shortlist is out of range"),
     ],

@@ -6,7 +6,8 @@ from fewbits.search.encoder import EncodedDocuments, ModelInfo
 from fewbits.search.engine import SearchEngine
 from fewbits.search.explain import BitExamples, BitMeaning, DecidingWord, ExplainedBit, Explanation
 from fewbits.search.fitting import LEARN_FROM
-from fewbits.search.snapshot import Hit, Snapshot, check_engine_folder
+from fewbits.search.rerank import Hit
+from fewbits.search.snapshot import Snapshot, check_engine_folder
 from fewbits.search.store.filters import Condition
 
 __all__ = [

@@ -1,6 +1,7 @@
-"""Documents that say the same in nearly the same words: near by their codes, and nearly equal by their words.
+"""Near-duplicates: documents with near codes and nearly equal tf-idf rows.
 
-Codes say what documents are about, and many are about the same. So codes choose who is compared, and words decide.
+Codes select the candidates, because comparing codes is cheap; but documents on one topic also have near codes, so the
+cosine of the tf-idf rows decides. Pairs are found by prefix filtering.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from fewbits.search.store.reader import Positions
 
 MIN_SIMILARITY = 0.8  # default minimum cosine of near-duplicates
 ROUNDING = 1e-5  # of a cosine in 32 bits
-PAIRS = 1 << 20  # compared at one time
-MOST_PARTS = 8  # of a code; from that radius on all are compared that share a rare word
+PAIRS = 1 << 20  # compared at a time
+MAX_PARTS = 8  # of a code; at larger radii prefix filtering alone selects the pairs
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def duplicate_groups(index: Index, vectors: TermVectors | None, radius: int, min
 
 
 def _similar_groups(rows: Any, codes: Packed, n_bits: int, radius: int, least: float) -> Groups:
-    """Groups of rows that pairs with at least such a cosine, whose codes are near, connect."""
+    """Return a group number per row; rows are connected by pairs with near codes and a cosine of at least ``least``."""
     found = [np.zeros((2, 0), np.int64)]
     for left, right in _candidates(rows, codes, n_bits, radius, least):
         near = differing_bits(codes[left], codes[right]) <= radius
@@ -85,15 +86,16 @@ def _similar_groups(rows: Any, codes: Packed, n_bits: int, radius: int, least: f
 def _candidates(
     rows: Any, codes: Packed, n_bits: int, radius: int, least: float
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Pairs among which are all that have at least such a cosine and codes that near.
+    """Yield pairs of rows, including all with near codes and a cosine of at least ``least``.
 
-    Such a pair shares a word that is among the rarest of both. And of radius + 1 parts of a code, however it is
-    divided, they agree in one. So for each part only rows are compared that share such a word and agree in the part.
+    By prefix filtering such a pair shares a word of both prefixes, the rarest words of a row. By the pigeonhole
+    principle their codes agree in one of radius + 1 parts. So for each part only rows are compared that share a word of
+    their prefixes and agree in the part.
     """
-    owners, words = _rarest(rows, least)
+    owners, words = _prefixes(rows, least)
     bits = unpack(codes, n_bits)
     parts = (
-        np.array_split(np.arange(n_bits), max(radius + 1, -(-n_bits // 62))) if radius < MOST_PARTS else [np.arange(0)]
+        np.array_split(np.arange(n_bits), max(radius + 1, -(-n_bits // 62))) if radius < MAX_PARTS else [np.arange(0)]
     )
     for part in parts:
         _, key = np.unique(bits[:, part] @ (1 << np.arange(len(part))), return_inverse=True)
@@ -110,22 +112,22 @@ def _candidates(
             start = end
 
 
-def _rarest(rows: Any, least: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rarest words of each row, so many that those left are too short for such a cosine: rows, and words.
+def _prefixes(rows: Any, least: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the prefix of each row, as rows and words: its rarest words.
 
-    Rows whose cosine is so large share words; the rarest of these is among the rarest of both, or all that they share
-    would be too short.
+    The other words of a row are together too short a vector for a cosine of ``least``, so rows with such a cosine share
+    a word of their prefixes.
     """
     counts = np.bincount(rows.indices, minlength=rows.shape[1])
     owners = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    order = np.lexsort((rows.indices, -counts[rows.indices], owners))  # of each row the most frequent first
+    order = np.lexsort((rows.indices, -counts[rows.indices], owners))  # within a row the most frequent word first
     sums = np.cumsum(rows.data[order].astype(np.float64) ** 2)
     before_row = np.concatenate([[0.0], sums])[rows.indptr[:-1]]
-    kept = sums - before_row[owners] >= least**2  # the words up to this one are long enough
+    kept = sums - before_row[owners] >= least**2  # the words up to this one may reach the cosine
     return owners[kept], rows.indices[order[kept]].astype(np.int64)
 
 
 def _first_of(groups: Groups) -> NDArray[np.int64]:
-    """For each member the first member of its group."""
+    """Return for each member the first member of its group."""
     _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
     return first[inverse.ravel()]

@@ -92,6 +92,10 @@ class Encoder:
         blocks = [pack(self.hasher.transform(rows[start : start + BLOCK])) for start in range(0, rows.shape[0], BLOCK)]
         return np.concatenate(blocks) if blocks else np.zeros((0, n_bytes(self.hasher.n_bits)), dtype=np.uint8)
 
+    def encode_inputs(self, inputs: Any) -> Packed:
+        """Compute packed codes of texts or embeddings."""
+        return self.encode(self.rows(inputs))
+
     def text_rows(self, queries: Any) -> Any:
         """Compute the features of several texts; an encoder of embeddings takes none."""
         if not self.takes_text:

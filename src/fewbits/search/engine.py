@@ -28,8 +28,8 @@ from fewbits.search.fitting import (
     make_documents,
     store_fitted,
 )
-from fewbits.search.rerank import Ranked, SearchOptions
-from fewbits.search.snapshot import EngineState, EngineStore, Hit, Snapshot
+from fewbits.search.rerank import Hit, Ranked, SearchOptions
+from fewbits.search.snapshot import EngineState, EngineStore, Snapshot
 from fewbits.search.store.filters import Condition
 
 if TYPE_CHECKING:
@@ -39,9 +39,8 @@ if TYPE_CHECKING:
 class SearchEngine:
     """Search documents by their codes.
 
-    A loaded engine is a view of its folder: a change is on disk when the call returns, and every search sees the latest
-    complete state, including changes by other processes. Any number of threads and processes may search while one
-    writes.
+    A loaded engine is a view of its folder: a change is on disk when the call returns, and a search sees the latest
+    complete state, whoever wrote it. Any number of threads and processes may search while one writes.
 
     >>> texts = ["cats purr softly", "kittens and cats purr", "stocks fell sharply", "stocks and bonds fell"]
     >>> engine = SearchEngine.from_texts(texts, n_bits=16, random_state=0)
@@ -76,12 +75,10 @@ class SearchEngine:
         learn_from : int or None, default=50000
             Number of documents to learn from, sampled at random; labelled documents are oversampled if fewer than half
             are labelled. None uses all. All documents are encoded.
-        verbose : bool, default=False
-            Show progress on standard error.
-        notes : dict, optional
-            JSON to save with the engine.
+        verbose, notes : bool and dict, optional
+            Show progress on standard error; JSON to save with the engine.
         """
-        options = FitOptions(n_bits, method, random_state, learn_from, verbose, notes or {})
+        options = FitOptions(n_bits, method, random_state, learn_from, verbose, notes)
         return cls(EngineState(*fit_texts(documents, vectorizer, options)))
 
     @classmethod
@@ -101,22 +98,14 @@ class SearchEngine:
 
     @classmethod
     def from_embeddings(
-        cls,
-        embeddings: ArrayLike,
-        *,
-        documents: Iterable[Document] | None = None,
-        n_bits: int = 64,
-        method: str | None = None,
-        learn_from: int | None = LEARN_FROM,
-        random_state: Any = 0,
-        notes: Mapping[str, Any] | None = None,
+        cls, embeddings: ArrayLike, *, documents: Iterable[Document] | None = None, **options: Any
     ) -> SearchEngine:
         """Fit a model to embeddings (documents x dimensions); queries are embeddings too.
 
         ``documents`` are in the same order and supply ids, texts and labels; without them ids are positions.
+        ``options`` are those of :meth:`from_documents`, without ``vectorizer``.
         """
-        options = FitOptions(n_bits, method, random_state, learn_from, notes=notes or {})
-        return cls(EngineState(*fit_embeddings(embeddings, documents, options)))
+        return cls(EngineState(*fit_embeddings(embeddings, documents, FitOptions(**options))))
 
     @classmethod
     def from_fitted(
@@ -138,8 +127,7 @@ class SearchEngine:
 
         ``verify`` reads everything and compares checksums; without it large files are only checked by size.
         """
-        path = Path(folder)
-        return cls(EngineState.open(path, verify=verify), path)
+        return cls(EngineState.open(Path(folder), verify=verify), Path(folder))
 
     def save(self, folder: str | Path) -> None:
         """Save to a folder, which is replaced as a whole; to make later changes in it, :meth:`load` it."""
@@ -171,7 +159,7 @@ class SearchEngine:
     def add(self, documents: Iterable[Document], embeddings: ArrayLike | None = None) -> int:
         """Encode and add documents, and return their number; if one cannot be added, none is.
 
-        ``embeddings`` are required if the engine was created from embeddings.
+        An engine created from embeddings requires their ``embeddings``.
         """
         with self._store.writer() as (model, writer):
             return encode_and_store(writer, model, documents, embeddings, partial(writer.insert, are_new=True))
@@ -183,17 +171,12 @@ class SearchEngine:
 
     def remove(self, ids: Iterable[DocumentId]) -> int:
         """Remove documents and return their number; an unknown id is an error, and nothing is removed."""
-        if isinstance(ids, (str, bytes)):
-            raise DataError("ids must be a list", got=repr(ids), hint="Put it into a list: [id]")
-        removed = list(ids)
         with self._store.writer() as (_, writer):
-            writer.remove(removed)
-        return len(removed)
+            return writer.remove(ids)
 
     def encode(self, inputs: Any) -> Packed:
         """Compute the packed codes of texts, or of embeddings if the engine was created from them."""
-        model = self._store.latest().model
-        return model.encode(model.rows(inputs))
+        return self._store.latest().model.encode_inputs(inputs)
 
     def codes(self, ids: Sequence[DocumentId]) -> Packed:
         """Return the packed codes of stored documents."""
@@ -229,11 +212,9 @@ class SearchEngine:
         rerank : {"none", "bits", "words"}, optional
             Order of the hits: by the number of differing bits ("none"); with each differing bit weighted by the
             query's confidence in it ("bits"); or by the tf-idf cosine over a shortlist found by "bits" ("words").
-            "words" by default, "none" for embeddings.
+            "words" by default, "none" for embeddings. ``rescore`` is the old name.
         shortlist : int, default=3000
             Number of candidates to compare by words.
-        rescore : str, optional
-            Old name of ``rerank``.
         """
         with self.snapshot() as snapshot:
             options = snapshot.rank_options(

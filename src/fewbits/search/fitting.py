@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import zip_longest
 from typing import Any
@@ -37,12 +37,12 @@ _MISSING = object()
 class FitOptions:
     """Options of a fit."""
 
-    n_bits: int
-    method: str | None  # None: by the kind of documents
-    random_state: Any
-    learn_from: int | None  # maximum number of documents; None for all
+    n_bits: int = 64
+    method: str | None = None  # None: by the kind of documents
+    random_state: Any = 0
+    learn_from: int | None = LEARN_FROM  # maximum number of documents; None for all
     verbose: bool = False
-    notes: Mapping[str, Any] = field(default_factory=dict)  # JSON from the caller, saved with the engine
+    notes: Mapping[str, Any] | None = None  # JSON from the caller, saved with the engine
 
     def __post_init__(self) -> None:
         check_n_bits(self.n_bits)
@@ -110,7 +110,7 @@ def _fit(features: TextVectorizer | Embeddings, rows: Any, database: Database, o
         database,
         method=method,
         learnt_from=learnt_from,
-        notes=options.notes,
+        notes=options.notes or {},
         label_names=len(label_names),
     )
 

@@ -168,6 +168,18 @@ class RankOptions:
 
 
 @dataclass(frozen=True)
+class Hit:
+    """A document found by a search, the number of bits that differ from the query, and a score: higher is nearer."""
+
+    id: DocumentId
+    distance: int
+    score: float
+    text: str
+    labels: tuple[str, ...]
+    metadata: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class Ranked:
     """Documents in order, with the number of differing bits and a score; a higher score is nearer."""
 
@@ -229,6 +241,23 @@ def rank(queries: EncodedQueries, options: RankOptions, index: Index, vectors: T
             found = _by_words(queries.rows if len(queries) == 1 else queries.rows[[query]], found, vectors)
         ranked.append(found.first(options))
     return ranked
+
+
+def read_hits(answers: Sequence[Ranked], reader: Reader) -> list[list[Hit]]:
+    """Read the documents of each answer; a document of several answers is read once."""
+    rows = reader.rows(sorted({position for ranked in answers for position in ranked.positions.tolist()}))
+    return [
+        [
+            Hit(id, distance, round(score, 4), text, labels, dict(metadata))
+            for (id, labels, metadata, text), distance, score in zip(
+                (rows[position] for position in ranked.positions.tolist()),
+                ranked.distances.tolist(),
+                ranked.scores.tolist(),
+                strict=True,
+            )
+        ]
+        for ranked in answers
+    ]
 
 
 def _by_confidence(queries: EncodedQueries, query: int, k: int, index: Index, among: Positions | None) -> Ranked:

@@ -21,6 +21,7 @@ from fewbits.search.duplicates import DuplicateGroup, duplicate_groups
 from fewbits.search.encoder import EncodedDocuments, EncodedQueries, Model, read_encoded
 from fewbits.search.explain import BitExamples, BitMeaning, Explanation, MeaningCache, explain, find_examples
 from fewbits.search.rerank import (
+    Hit,
     Ranked,
     RankOptions,
     SearchOptions,
@@ -28,6 +29,7 @@ from fewbits.search.rerank import (
     TermVectors,
     check_rank_options,
     rank,
+    read_hits,
 )
 from fewbits.search.store.filters import Condition, parse_conditions, unknown_in_filters
 from fewbits.search.store.reader import Database, Positions, Reader
@@ -89,18 +91,6 @@ class IndexCache:
         index = make_index(DEFAULT_INDEX, self._n_bits)
         index.add(positions, codes)
         return index
-
-
-@dataclass(frozen=True)
-class Hit:
-    """A document found by a search, the number of bits that differ from the query, and a score: higher is nearer."""
-
-    id: DocumentId
-    distance: int
-    score: float
-    text: str
-    labels: tuple[str, ...]
-    metadata: dict[str, Any]
 
 
 class EngineState:
@@ -329,10 +319,6 @@ class Snapshot:
         self, labels: Sequence[str], where: Sequence[str | Condition], among: Sequence[DocumentId] | None
     ) -> Positions | None:
         """Return the positions of documents that pass all filters and have a code; None without filters."""
-        if isinstance(labels, str) or isinstance(where, str):
-            raise ParameterError(
-                "labels and conditions are lists", got=repr(labels or where), hint="Put it into a list."
-            )
         chosen: Positions | None = None
         if labels or where:
             chosen = self.reader.matching(labels, parse_conditions(where))
@@ -342,21 +328,8 @@ class Snapshot:
         return None if chosen is None else chosen[np.isin(chosen, self.index.arrays()[0])]
 
     def hits(self, answers: Sequence[Ranked]) -> list[list[Hit]]:
-        """Return the documents of each answer; a document of several answers is read once."""
-        positions = {position for ranked in answers for position in ranked.positions.tolist()}
-        rows = self.reader.rows(sorted(positions))
-        return [
-            [
-                Hit(id, distance, round(score, 4), text, labels, dict(metadata))
-                for (id, labels, metadata, text), distance, score in zip(
-                    (rows[position] for position in ranked.positions.tolist()),
-                    ranked.distances.tolist(),
-                    ranked.scores.tolist(),
-                    strict=True,
-                )
-            ]
-            for ranked in answers
-        ]
+        """Return the documents of each answer."""
+        return read_hits(answers, self.reader)
 
 
 def check_engine_folder(folder: str | Path) -> None:

@@ -6,7 +6,7 @@ import json
 import sqlite3
 import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, pairwise
 from pathlib import Path
@@ -101,10 +101,14 @@ class Writer(Reader):
         self._put(positions, documents, are_new=True)
         return positions
 
-    def remove(self, ids: Sequence[DocumentId]) -> None:
-        """Remove documents; an unknown id is an error."""
-        _check_distinct(ids)
-        self._clear(self.positions(ids))
+    def remove(self, ids: Iterable[DocumentId]) -> int:
+        """Remove documents and return their number; an unknown id is an error."""
+        if isinstance(ids, (str, bytes)):
+            raise DataError("ids must be a list", got=repr(ids), hint="Put it into a list: [id]")
+        removed = list(ids)
+        _check_distinct(removed)
+        self._clear(self.positions(removed))
+        return len(removed)
 
     def put_codes(self, positions: Sequence[int], codes: Packed, rows: Any = None) -> None:
         """Store the codes of documents, and their tf-idf rows if they have any."""
