@@ -1,9 +1,9 @@
-# The service, without torch: an engine that was learnt elsewhere is mounted at /engine.
+# The service without torch; mount an engine at /engine.
 #
 #   docker build --tag fewbits .
 #   docker run --publish 8000:8000 --volume "$PWD/news-engine:/engine:ro" fewbits
 #
-# tests/test_dockerfile.py runs these steps in an environment of its own.
+# tests/test_dockerfile.py runs these steps in a virtual environment.
 
 FROM python:3.11-slim AS build
 WORKDIR /source
@@ -18,10 +18,10 @@ RUN pip install --no-cache-dir --constraint /wheels/requirements.lock "$(ls /whe
 RUN useradd --create-home fewbits
 USER fewbits
 EXPOSE 8000
-# One thread a query: more would wait for each other.
+# One thread per query; more would contend for the cores.
 ENV OMP_NUM_THREADS=1
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8000/healthz', timeout=4)"]
-# as the first process it gets SIGTERM itself, and ends the requests that have begun
+# As the first process it receives SIGTERM, and completes running requests.
 ENTRYPOINT ["fewbits"]
 CMD ["serve", "/engine", "--host", "0.0.0.0", "--port", "8000"]

@@ -1,42 +1,57 @@
-# Everything is installed from requirements.lock into .venv; nothing else on the machine is changed.
+# Everything is installed from requirements.lock into .venv; nothing else on the machine changes.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# pip takes the lock as constraints, also for what a build needs
+# the lock constrains build dependencies too
 PIP_INSTALL := PIP_CONSTRAINT=requirements.lock PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install --quiet
 
-# The archives of the benchmark sets: FEWBITS_DATA, or the folder beside this one where there is one.
+# Folder with the archives of the benchmark sets: FEWBITS_DATA, or ../shared/data if it exists.
 ifeq ($(origin FEWBITS_DATA), undefined)
 ifneq ($(wildcard ../shared/data),)
 export FEWBITS_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: demo test lint chromium golden durability load bench results commands openapi lock clean
+.PHONY: demo test test-slow test-browser test-all bench-machine lint chromium golden durability load bench results commands openapi lock clean
 
 demo: $(VENV)/.train
 	$(BIN)/fewbits demo
 
-test: lint chromium
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup  # two workers, a core each
+# Two workers with one thread each. `test` excludes tests marked slow or browser.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
+
+test: lint
+	$(PYTEST)
+
+test-slow: $(VENV)/.dev
+	$(PYTEST) -m "slow and not browser"
+
+test-browser: $(VENV)/.dev chromium
+	$(PYTEST) -m browser
+
+test-all: test test-slow test-browser
+
+# Strict bounds on ratios of time and memory, which hold on an idle machine only.
+bench-machine: $(VENV)/.dev
+	FEWBITS_STRICT=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -rP -m "" tests/index tests/features \
+		-k "bare_faiss or keeps_pace"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# What an earlier state answered, learnt and measured: every method on two benchmark sets, an hour or more.
+# Compare with the answers, codes and figures of an earlier version: every method on two benchmark sets, over an hour.
 golden: $(VENV)/.dev
-	FEWBITS_GOLDEN=all OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/golden -q -n 2 --dist loadgroup
+	FEWBITS_GOLDEN=all OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/golden -q -m "" -n 2 --dist loadgroup
 
-# 200 processes killed at random moments, a minute of reading beside a writer, and the quick suite's runner killed.
+# Kill 200 writers at random moments, read for a minute during writes, and kill the runner of the quick suite.
 durability: $(VENV)/.dev
 	$(BIN)/python tests/search/durability.py --kills 200
-	FEWBITS_SECONDS=60 $(BIN)/python -m pytest -q -rP tests/search/test_durability.py -k another_process_writes
-	FEWBITS_SUITE=quick $(BIN)/python -m pytest -q tests/benchmark/test_runner.py -k killed_at_random
+	FEWBITS_SECONDS=60 $(BIN)/python -m pytest -q -rP -m "" tests/search/test_durability.py -k another_process_writes
+	FEWBITS_SUITE=quick $(BIN)/python -m pytest -q -m "" tests/benchmark/test_runner.py -k killed_at_random
 
-# Every suite, what has no result file yet; what is not about retrieval; then the pages made from all. The whole takes
-# hours: it can be stopped and goes on where it was.
+# Run all suites and experiments, then render the pages. This takes hours; an interrupted run resumes.
 bench: $(VENV)/.dev
 	$(BIN)/fewbits bench run paper --jobs 2
 	$(BIN)/fewbits bench run ablation --jobs 2
@@ -58,14 +73,14 @@ commands: $(VENV)/.dev
 lock: $(VENV)/.dev
 	$(BIN)/pip-compile --quiet --all-extras --strip-extras --no-header --no-annotate --allow-unsafe \
 		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml
-	sed -i 's/+cpu$$//; /^#/d; /^$$/d' requirements.lock  # a build's own mark is no version
+	sed -i 's/+cpu$$//; /^#/d; /^$$/d' requirements.lock  # pip rejects local version labels
 
-# A browser for the tests of page and report; where it cannot be had, those tests say so and are skipped.
+# Install the browser for test-browser; without it those tests are skipped.
 chromium:
 	test -x /usr/bin/chromium || (apt-get update -qq && apt-get install -y -qq chromium) \
-		|| echo "chromium could not be installed: page and report are not tested in it"
+		|| echo "chromium could not be installed: browser tests are skipped"
 
-# 32 clients for 30 seconds against a million codes.
+# Load the service with 32 clients for 30 seconds, on a million codes.
 load: $(VENV)/.dev
 	$(BIN)/fewbits bench service --save
 	$(MAKE) results

@@ -1,4 +1,4 @@
-"""The steps of the Dockerfile, run in an environment of their own: no daemon is needed, and no torch is there."""
+"""The steps of the Dockerfile, run in a virtual environment without torch; no Docker daemon is needed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).parent.parent
-ENVIRONMENT = dict(os.environ)  # before the tests forbid the network: pip may need it
+ENVIRONMENT = dict(os.environ)  # of the session: tests block the network, which pip may need
 
 Step = tuple[str, str]  # instruction and its arguments
 
@@ -55,12 +55,12 @@ def known_extras() -> set[str]:
 
 
 needs_service = pytest.mark.skipif(
-    not named_extras() <= known_extras(), reason="not tested: pyproject.toml has not the extras of the Dockerfile"
+    not named_extras() <= known_extras(), reason="pyproject.toml lacks an extra of the Dockerfile"
 )
 
 
 class Image:
-    """A folder that stands for a container's root, with a Python of its own in the place of the base image's."""
+    """Folder that replaces the root of a container, with a virtual environment as its Python."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -71,7 +71,7 @@ class Image:
         self.environment["PATH"] = f"{root / 'python' / 'bin'}{os.pathsep}{ENVIRONMENT['PATH']}"
 
     def inside(self, text: str) -> str:
-        """A text with the container's paths moved to where they are here."""
+        """Replace the paths of the container by those of the folder."""
         return re.sub(r"(?<![\w.:/])/(?=(?:source|wheels|engine)\b)", f"{self.root}/", text)
 
     def do(self, instruction: str, rest: str) -> None:
@@ -93,7 +93,7 @@ class Image:
         for source in sources:
             path = Path(self.inside(source)) if is_from_stage else ROOT / source
             if path == place:
-                continue  # both stages are one folder here
+                continue  # both stages share the folder
             if path.is_dir():
                 shutil.copytree(path, place, ignore=shutil.ignore_patterns("__pycache__"))
             else:
@@ -116,11 +116,12 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
 
 @pytest.fixture(scope="module")
 def engine_folder(image: Image, documents: list[Document]) -> Path:
-    """An engine learnt with torch, where the container expects it."""
+    """Save an engine trained with torch where the container expects it."""
     SearchEngine.from_documents(documents, n_bits=20).save(image.root / "engine")
     return image.root / "engine"
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("dockerfile")
 def test_the_image_has_the_wheel_at_the_pinned_versions_and_no_torch(image: Image) -> None:
     installed = {
@@ -136,16 +137,18 @@ def test_the_image_has_the_wheel_at_the_pinned_versions_and_no_torch(image: Imag
     assert Path(place.strip()).is_relative_to(image.root)
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("dockerfile")
-def test_the_image_searches_an_engine_that_was_learnt_with_torch(image: Image, engine_folder: Path) -> None:
+def test_the_image_searches_an_engine_trained_with_torch(image: Image, engine_folder: Path) -> None:
     answer = json.loads(image.run("fewbits", "search", str(engine_folder), "boat and harbour", "-k", "3", "--json"))
     expected = SearchEngine.load(engine_folder).search("boat and harbour", 3)
     assert [hit["id"] for hit in answer["hits"]] == [hit.id for hit in expected]
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("dockerfile")
 @needs_service
-def test_the_image_serves_is_healthy_and_stops_when_told(image: Image, engine_folder: Path) -> None:
+def test_the_image_serves_reports_health_and_stops_on_sigterm(image: Image, engine_folder: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -156,7 +159,7 @@ def test_the_image_serves_is_healthy_and_stops_when_told(image: Image, engine_fo
     process = subprocess.Popen(start, cwd=image.root, env=environment, stdout=subprocess.DEVNULL)
     try:
         for _ in range(60):
-            assert process.poll() is None, "the service has ended"
+            assert process.poll() is None, "the service has exited"
             if subprocess.run(check, env=environment, capture_output=True, check=False).returncode == 0:
                 break
             time.sleep(1)
@@ -168,13 +171,13 @@ def test_the_image_serves_is_healthy_and_stops_when_told(image: Image, engine_fo
     assert code == 0
 
 
-def test_the_container_runs_as_nobody_special() -> None:
+def test_the_container_runs_as_an_unprivileged_user() -> None:
     steps = read_steps()
     assert last("USER") == "fewbits"
     assert steps.index(("USER", "fewbits")) > max(number for number, (name, _) in enumerate(steps) if name == "RUN")
 
 
-def test_the_python_of_the_image_is_one_that_fewbits_is_made_for() -> None:
+def test_the_image_has_a_supported_python() -> None:
     [base] = {rest.split()[0] for name, rest in read_steps() if name == "FROM"}
     assert read_version(base.removeprefix("python:")) >= read_version(read_project()["requires-python"])
 

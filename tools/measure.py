@@ -104,7 +104,7 @@ def measure(tree: Path, tests: Path | None = None) -> Measures:
         longest_function_lines=max(bodies),
         public_functions_documented=_share(ast.get_docstring(node) is not None for node in public),
         docstrings_that_begin_with_a_verb=_share(map(begins_with_verb, documented)),
-        most_public_methods=max((len(methods) for methods in public_methods(parsed).values()), default=0),
+        most_public_methods=max((count for module in parsed.values() for count in public_methods(module)), default=0),
         test_lines_per_library_line=None if test_lines is None else round(test_lines / library_lines, 2),
     )
 
@@ -118,7 +118,7 @@ def python_files(tree: Path) -> list[Path]:
 def code_lines(module: ast.Module) -> int:
     """Count the lines with code: no blank lines, comments or docstrings."""
     lines: set[int] = set()
-    docstrings = {id(node.body[0]) for node in ast.walk(module) if _has_docstring(node)}
+    docstrings = {id(node) for node in map(_docstring_node, ast.walk(module)) if node is not None}
     for node in ast.walk(module):
         if isinstance(node, (ast.stmt, ast.expr)) and id(node) not in docstrings:
             end = node.end_lineno or node.lineno
@@ -134,21 +134,11 @@ def public_functions(module: ast.Module) -> Iterator[FunctionNode]:
         yield from (one for one in members if isinstance(one, FunctionNode) and not one.name.startswith("_"))
 
 
-def public_methods(parsed: dict[Path, ast.Module]) -> dict[str, set[str]]:
-    """Return the public methods and properties of each class, those inherited from classes of the tree too."""
-    classes = {
-        node.name: node for module in parsed.values() for node in ast.walk(module) if isinstance(node, ast.ClassDef)
-    }
-
-    def methods(name: str, seen: frozenset[str] = frozenset()) -> set[str]:
-        if name not in classes or name in seen:
-            return set()
-        node = classes[name]
-        here = {one.name for one in node.body if isinstance(one, FunctionNode) and not one.name.startswith("_")}
-        bases = [base.id for base in node.bases if isinstance(base, ast.Name)]
-        return here.union(*(methods(base, seen | {name}) for base in bases))
-
-    return {name: methods(name) for name in classes}
+def public_methods(module: ast.Module) -> Iterator[int]:
+    """Yield the number of public methods and properties that each class of a module defines."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.ClassDef):
+            yield sum(isinstance(one, FunctionNode) and not one.name.startswith("_") for one in node.body)
 
 
 def importers(parsed: dict[Path, ast.Module], tree: Path) -> Counter[str]:
@@ -169,9 +159,10 @@ def importers(parsed: dict[Path, ast.Module], tree: Path) -> Counter[str]:
     return counts
 
 
-def _has_docstring(node: ast.AST) -> bool:
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    return isinstance(node, kinds) and ast.get_docstring(node) is not None
+def _docstring_node(node: ast.AST) -> ast.stmt | None:
+    if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+        return node.body[0] if ast.get_docstring(node) is not None else None
+    return None
 
 
 def _span(node: Any) -> range:

@@ -1,4 +1,4 @@
-"""fewbits learns a short binary code for every text, so that search is counting the bits that differ."""
+"""Learn short binary codes for texts, and search them by Hamming distance."""
 
 from importlib.metadata import version
 

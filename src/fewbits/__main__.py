@@ -1,4 +1,4 @@
-"""``python -m fewbits`` is the command line."""
+"""Run the command line: ``python -m fewbits``."""
 
 from fewbits.cli import main
 

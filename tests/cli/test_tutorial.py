@@ -1,4 +1,4 @@
-"""The tutorial, command by command, as a new user would type it."""
+"""The commands of the tutorial, run in order."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def write_news(path: Path, numbers: range) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with nothing but the files that the tutorial speaks of."""
+    """Create a folder with the files of the tutorial."""
     folder = tmp_path_factory.mktemp("tutorial")
     write_news(folder / "news.jsonl", range(1, 301))
     write_news(folder / "today.jsonl", range(301, 401))
@@ -72,7 +72,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An environment with the command fewbits, of the sources that are tested."""
+    """Return an environment whose fewbits command runs the tested sources."""
     bin = tmp_path_factory.mktemp("bin")
     (bin / "fewbits").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m fewbits "$@"\n')
     (bin / "fewbits").chmod(0o755)
@@ -81,7 +81,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def outputs(folder: Path, shell: dict[str, str]) -> dict[str, str]:
-    """What each block printed, but for those about the service."""
+    """Run all blocks except those about the service, and return their output."""
     printed = {}
     for block in blocks():
         if not is_about_the_service(block) and commands(block):
@@ -102,8 +102,9 @@ def printed_by(outputs: dict[str, str], beginning: str) -> str:
     return next(text for block, text in outputs.items() if block.startswith(beginning))
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("tutorial")
-def test_every_command_of_the_tutorial_works_in_its_order(outputs: dict[str, str], folder: Path) -> None:
+def test_the_commands_of_the_tutorial_succeed_in_order(outputs: dict[str, str], folder: Path) -> None:
     assert len(outputs) >= 12
     assert "Encoded 300 documents with" in printed_by(outputs, "fewbits fit")
     assert printed_by(outputs, "fewbits search").count("economy") >= 4  # of 5 hits
@@ -115,20 +116,21 @@ def test_every_command_of_the_tutorial_works_in_its_order(outputs: dict[str, str
     assert len((folder / "answers.jsonl").read_text().splitlines()) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("tutorial")
-def test_the_files_of_the_tutorial_hold_what_it_says(outputs: dict[str, str], folder: Path) -> None:
+def test_the_files_of_the_tutorial_have_the_described_content(outputs: dict[str, str], folder: Path) -> None:
     engine = SearchEngine.load(folder / "news-engine")
     ids = [json.loads(line) for line in (folder / "codes.npy.ids.jsonl").read_text().splitlines()]
     assert np.array_equal(np.load(folder / "codes.npy"), engine.codes(ids))
     assert faiss.read_index_binary(str(folder / "codes.faiss")).ntotal == 398
-    assert "Precision at 10 by codes alone" in (folder / "CARD.md").read_text()  # by the 100 that were added
+    assert "Precision at 10 by codes alone" in (folder / "CARD.md").read_text()  # measured on the 100 added documents
 
 
 @pytest.fixture
 def served(outputs: dict[str, str], folder: Path, shell: dict[str, str]) -> Iterator[str]:
-    """The address of the service, started as the tutorial does but at a free port."""
+    """Start the service as the tutorial does, on a free port, and return its address."""
     if "serve" not in [command.name or command.callback.__name__ for command in app.registered_commands]:  # type: ignore[union-attr]
-        pytest.skip("not tested: this fewbits has no service")
+        pytest.skip("the serve command is missing")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -146,7 +148,7 @@ def served(outputs: dict[str, str], folder: Path, shell: dict[str, str]) -> Iter
 def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     for _ in range(600):
-        assert process.poll() is None, "the service has ended"
+        assert process.poll() is None, "the service has exited"
         try:
             opener.open(address, timeout=5).close()
             return
@@ -155,6 +157,7 @@ def wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
     raise AssertionError("the service is not ready after a minute")
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("tutorial")
 def test_the_service_of_the_tutorial_answers(served: str, folder: Path, shell: dict[str, str]) -> None:
     [ask] = [block for block in blocks() if "curl" in block]
