@@ -1,4 +1,4 @@
-"""Comparing results with those of before: the exit code tells whether anything got worse."""
+"""Comparison of results with earlier ones: the exit code is 1 if anything is worse."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def compare(now: Path, before: str, *options: str) -> tuple[int, str, str]:
     return done.exit_code, done.stdout, done.stderr
 
 
-def test_ours_stand_beside_the_published_figures_in_every_table_of_the_paper(tmp_path: Path) -> None:
+def test_our_figures_are_printed_beside_the_published_ones_in_all_tables_of_the_paper(tmp_path: Path) -> None:
     store = save(tmp_path, 0.1, 0.2)
     code, printed, said = compare(store, str(store))
     assert code == 0
@@ -45,7 +45,7 @@ def test_ours_stand_beside_the_published_figures_in_every_table_of_the_paper(tmp
     assert "No result is worse" in said
 
 
-def test_a_cell_that_fell_by_more_than_the_tolerance_ends_with_1_and_is_named(tmp_path: Path) -> None:
+def test_a_cell_that_decreased_by_more_than_the_tolerance_is_named_and_the_exit_code_is_1(tmp_path: Path) -> None:
     before, now = save(tmp_path / "before", 0.5, 0.6), save(tmp_path / "now", 0.45, 0.6)
     code, _, said = compare(now, str(before))
     assert code == 1
@@ -54,38 +54,38 @@ def test_a_cell_that_fell_by_more_than_the_tolerance_ends_with_1_and_is_named(tm
     assert compare(before, str(now))[0] == 0
 
 
-def test_it_is_told_how_many_runs_were_compared_and_why_others_have_no_counterpart(tmp_path: Path) -> None:
+def test_runs_without_a_counterpart_are_counted_by_reason(tmp_path: Path) -> None:
     before, now = save(tmp_path / "before", 0.5, 0.5), save(tmp_path / "now", 0.5)
     save(before, 0.9, method="itq", fingerprint="other")
     save(now, 0.1, method="itq")
     save(before, 0.9, method="itq", n_iterations=3)
     code, _, said = compare(now, str(before))
     assert code == 0
-    assert "1 runs compared, 3 have no counterpart" in said
-    for reason in ("1 not run", "1 on other documents", "1 with other parameters"):
+    assert "1 runs compared, 3 without a counterpart" in said
+    for reason in ("1 not run", "1 on different data", "1 with different parameters"):
         assert reason in said
 
 
-def test_a_run_that_went_well_before_and_fails_now_is_worse(tmp_path: Path) -> None:
+def test_a_run_that_succeeded_before_and_fails_now_is_worse(tmp_path: Path) -> None:
     before, now = save(tmp_path / "before", 0.5), save(tmp_path / "now", 0.0, error="MemoryError: too much")
     code, _, said = compare(now, str(before))
     assert code == 1
     assert "Worse: lsh ng20 32 bits: 0.5000 before, failed now: MemoryError: too much" in said
-    assert "1 runs compared, 0 have no counterpart" in said
+    assert "1 runs compared, 0 without a counterpart" in said
 
 
-def test_where_nothing_can_be_compared_it_is_an_error_and_not_a_success(tmp_path: Path) -> None:
+def test_it_is_an_error_if_no_run_can_be_compared(tmp_path: Path) -> None:
     before = save(save(tmp_path / "before", 0.9, fingerprint="other"), 0.9, method="itq")
     done = CliRunner().invoke(
         app, ["bench", "compare", "--results", str(save(tmp_path / "now", 0.1)), "--against", str(before)]
     )
     assert done.exit_code == 1
     assert "no result can be compared" in str(done.exception)
-    assert "0 runs compared, 2 have no counterpart" in done.stderr
+    assert "0 runs compared, 2 without a counterpart" in done.stderr
     assert "No result is worse" not in done.stderr
 
 
-def test_results_are_compared_with_those_that_are_committed(tmp_path: Path) -> None:
+def test_results_are_compared_with_a_git_revision(tmp_path: Path) -> None:
     store = save(tmp_path / "results", 0.5)
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
     for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "results"]):
@@ -95,10 +95,10 @@ def test_results_are_compared_with_those_that_are_committed(tmp_path: Path) -> N
     assert compare(store, "HEAD")[0] == 1
 
 
-def test_a_baseline_that_is_nowhere_is_an_error(tmp_path: Path) -> None:
+def test_a_baseline_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["bench", "compare", "--results", str(save(tmp_path, 0.5)), "--against", "nowhere"])
     assert done.exit_code == 1
-    assert "there is nothing to compare" in str(done.exception)
+    assert "no results to compare" in str(done.exception)
 
 
 @pytest.mark.parametrize("name", ["run", "measure", "compare", "report", "figures", "own"])

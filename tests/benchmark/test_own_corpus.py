@@ -1,4 +1,4 @@
-"""The bench on a user's own corpus: a recommendation at the end, and an error before any training."""
+"""Comparison of methods on a user's corpus: a recommendation, or an error before any training."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FAST = ("--method", "lsh", "--method", "pairwise", "--bits", "8", "--bits", "16"
 
 @pytest.fixture
 def corpus(tmp_path: Path) -> Path:
-    """Short texts about three topics; every one also has words that say nothing."""
+    """Write short texts about three topics, each with words that are independent of the topic."""
     generator = random.Random(0)
     noise = [f"{a}{b}" for a in ("ab", "cd", "ef", "gh") for b in ("ly", "ness", "ing", "er")]
     records = []
@@ -39,8 +39,9 @@ def bench(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["bench", "own", *arguments])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fewbits.hashers._neural.ConstantBitsWarning")
-def test_labels_end_in_a_recommendation_with_its_costs(corpus: Path) -> None:
+def test_a_corpus_with_labels_gives_a_recommendation_with_costs(corpus: Path) -> None:
     done = bench(str(corpus), "--text", "body", "--label", "topic", *FAST, "--json")
     assert done.exit_code == 0, done.output
     content = json.loads(done.stdout)
@@ -53,8 +54,9 @@ def test_labels_end_in_a_recommendation_with_its_costs(corpus: Path) -> None:
     assert chosen["milliseconds_per_query"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::fewbits.hashers._neural.ConstantBitsWarning")
-def test_pairs_take_the_place_of_labels(corpus: Path, tmp_path: Path) -> None:
+def test_a_corpus_with_pairs_gives_a_recommendation(corpus: Path, tmp_path: Path) -> None:
     generator = random.Random(1)
     lines = ["left,right,same"]
     for number in range(400):
@@ -66,21 +68,21 @@ def test_pairs_take_the_place_of_labels(corpus: Path, tmp_path: Path) -> None:
     options = ("--text", "body", "--id", "key", "--pairs", str(tmp_path / "pairs.csv"))
     done = bench(str(corpus), *options, "--method", "itq", "--method", "pairwise", "--bits", "16")
     assert done.exit_code == 0, done.output
-    said = " ".join(done.stdout.split())
-    assert "Take pairwise with 16 bits: share of pairs in the right order" in said
-    assert "2 bytes a document" in said
-    assert "It learns from texts and pairs" in said
+    output = " ".join(done.stdout.split())
+    assert "Use pairwise with 16 bits: share of pairs in the right order" in output
+    assert "2 bytes per document" in output
+    assert "It is fitted on texts and pairs" in output
 
 
-def test_labels_that_have_nothing_to_do_with_the_texts_end_in_no_recommendation(corpus: Path) -> None:
+def test_labels_unrelated_to_the_texts_give_no_recommendation(corpus: Path) -> None:
     generator = random.Random(2)
     records = [{**json.loads(line), "topic": generator.choice("ab")} for line in corpus.read_text().splitlines()]
     corpus.write_text("\n".join(map(json.dumps, records)))
     several = [option for bits in (8, 16, 24, 32, 64) for option in ("--bits", str(bits))]
     options = (str(corpus), "--text", "body", "--label", "topic", "--method", "lsh", "--method", "itq", *several)
-    said = " ".join(bench(*options).stdout.split())
-    assert "Codes do not help on these texts: even the best, " in said
-    assert "Take" not in said
+    output = " ".join(bench(*options).stdout.split())
+    assert "Codes do not help on these texts: even the best, " in output
+    assert "Use" not in output
     assert json.loads(bench(*options, "--json").stdout)["recommendation"]["helps"] is False
 
 
@@ -93,19 +95,23 @@ def test_labels_that_have_nothing_to_do_with_the_texts_end_in_no_recommendation(
         ("", ("--bits", "0"), "code length"),
         ("", ("--bits", "16", "--bits", "0"), "code length"),
         ("", ("--method", "lsh", "--method", "magic"), "no such method"),
-        ("", ("--method", "lsh", "--method", "ksh", "--pairs", "PAIRS"), "ksh learns from labels, and there are pairs"),
+        (
+            "",
+            ("--method", "lsh", "--method", "ksh", "--pairs", "PAIRS"),
+            "ksh needs labels and cannot be fitted on pairs",
+        ),
         ("", ("--pairs", "PAIRS", "--label", "topic"), "labels and pairs are two ways to judge codes"),
         ("", ("--pairs", "PAIRS"), "line 2: field .same. is not an answer"),
     ],
 )
-def test_a_mistake_in_file_or_options_is_told_before_any_training(
+def test_an_invalid_file_or_option_is_reported_before_any_training(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str, options: tuple[str, ...], message: str
 ) -> None:
-    def learn(*_: object) -> None:
-        raise AssertionError("something was learnt")
+    def fit(*_: object) -> None:
+        raise AssertionError("a hasher was fitted")
 
     for hasher in HASHERS.values():
-        monkeypatch.setattr(hasher, "fit", learn)
+        monkeypatch.setattr(hasher, "fit", fit)
     corpus.write_text(corpus.read_text() + "\n" + broken)
     pairs = tmp_path / "pairs.csv"
     pairs.write_text("left,right,same\nd1,d2,perhaps\n")
@@ -118,7 +124,7 @@ def test_a_mistake_in_file_or_options_is_told_before_any_training(
 
 
 def rewritten(corpus: Path, change: Callable[[int, dict[str, str]], dict[str, str]]) -> list[str]:
-    """Change each record of the corpus; the options that bench it by its topics."""
+    """Change each record of the corpus and return the options that name its fields."""
     records = [change(number, json.loads(line)) for number, line in enumerate(corpus.read_text().splitlines())]
     corpus.write_text("\n".join(map(json.dumps, records)))
     return [str(corpus), "--text", "body", "--label", "topic"]
@@ -131,18 +137,18 @@ def test_a_label_that_only_queries_have_is_refused_before_any_training(
     a_query = next(number for number in range(240) if assign_split("own", number, (0.8, 0.8)) == "test")
     options = rewritten(corpus, lambda number, record: {**record, "topic": "b" if number == a_query else "a"})
     done = bench(*options, "--method", "itq")
-    assert "too little is left when a fifth of the documents are queries" in str(done.exception)
-    assert "labels among the others: 1" in str(done.exception)
+    assert "too few labels or queries remain after a fifth of the documents are held out" in str(done.exception)
+    assert "labels among the training documents: 1" in str(done.exception)
 
 
-def test_documents_without_a_label_are_learnt_from_and_not_searched(
+def test_documents_without_a_label_are_fitted_on_but_not_searched(
     corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    learnt_from: list[int] = []
+    training_sizes: list[int] = []
     fit = ITQ.fit
 
     def noted(self: ITQ, X: Any, y: Any = None) -> ITQ:
-        learnt_from.append(X.shape[0])
+        training_sizes.append(X.shape[0])
         return fit(self, X, y)
 
     monkeypatch.setattr(ITQ, "fit", noted)
@@ -150,33 +156,33 @@ def test_documents_without_a_label_are_learnt_from_and_not_searched(
     done = bench(*options, "--method", "itq", "--bits", "16", "--bits", "16", "--json")
     assert done.exit_code == 0, done.output
     queries = sum(assign_split("own", number, (0.8, 0.8)) == "test" for number in range(1, 240, 2))
-    assert learnt_from == [240 - queries]  # once, though the length was given twice
+    assert training_sizes == [240 - queries]  # once, though the length was given twice
     assert json.loads(done.stdout)["recommendation"]["best"]["quality"] > 0.9
 
 
-def test_texts_in_another_script_are_benched_with_a_pattern_of_words(corpus: Path) -> None:
+def test_texts_in_another_script_need_a_token_pattern(corpus: Path) -> None:
     cyrillic = {ord(letter): chr(0x430 + place) for place, letter in enumerate("abcdefghijklmnopqrstuvwxyz")}
     options = rewritten(corpus, lambda _, record: {**record, "body": record["body"].translate(cyrillic)})
     options += ["--method", "itq", "--bits", "16"]
     assert "token_pattern" in str(bench(*options).exception)
-    assert "Take itq with 16 bits" in bench(*options, "--token-pattern", r"\w\w+").stdout
+    assert "Use itq with 16 bits" in bench(*options, "--token-pattern", r"\w\w+").stdout
 
 
-def test_copies_and_pairs_told_twice_count_once(corpus: Path, tmp_path: Path) -> None:
-    """A pair told the other way round would be learnt from and asked for."""
+def test_copies_and_repeated_pairs_count_once(corpus: Path, tmp_path: Path) -> None:
+    """A pair given in both directions could be in the training and the test part."""
     records = [json.loads(line) for line in corpus.read_text().splitlines()]
     copies = [{**record, "key": f"copy-{record['key']}"} for record in records]
     corpus.write_text("\n".join(map(json.dumps, records + copies)))
     pairs = [(f"d{left}", f"d{(left + step) % 240}", step % 3 == 0) for left in range(120) for step in (3, 4)]
-    told = [*pairs, *((right, left, same) for left, right, same in pairs), ("d1", "copy-d1", True)]
-    asked = []
-    for number, some in enumerate((pairs, told)):
+    repeated = [*pairs, *((right, left, same) for left, right, same in pairs), ("d1", "copy-d1", True)]
+    candidates = []
+    for number, some in enumerate((pairs, repeated)):
         path = tmp_path / f"{number}.csv"
         path.write_text("\n".join(["left,right,same", *(f"{a},{b},{same}" for a, b, same in some)]))
         options = (str(corpus), "--text", "body", "--id", "key", "--pairs", str(path), "--method", "itq")
-        asked.append(json.loads(bench(*options, "--bits", "16", "--json").stdout)["candidates"])
-    assert [one["quality"] for one in asked[0]] == [one["quality"] for one in asked[1]]
-    assert [one["error"] for one in asked[0]] == [one["error"] for one in asked[1]]  # as many pairs
+        candidates.append(json.loads(bench(*options, "--bits", "16", "--json").stdout)["candidates"])
+    assert [one["quality"] for one in candidates[0]] == [one["quality"] for one in candidates[1]]
+    assert [one["error"] for one in candidates[0]] == [one["error"] for one in candidates[1]]  # as many pairs
 
 
 @pytest.mark.parametrize(
@@ -187,7 +193,7 @@ def test_copies_and_pairs_told_twice_count_once(corpus: Path, tmp_path: Path) ->
         (240, ("--label", "one"), "all documents have the same label"),
     ],
 )
-def test_a_corpus_from_which_nothing_can_be_said_is_refused(
+def test_a_corpus_that_cannot_be_evaluated_is_refused(
     corpus: Path, records: int, options: tuple[str, ...], message: str
 ) -> None:
     lines = [json.dumps({**json.loads(line), "one": "same"}) for line in corpus.read_text().splitlines()]

@@ -25,11 +25,11 @@ def dataset() -> Dataset:
 
 
 def untouchable() -> Split:
-    """A part whose documents nobody may look at."""
+    """Return a part whose use raises an error."""
 
     class Untouchable(Split):
         def __getattribute__(self, name: str) -> Any:
-            raise AssertionError(f"{name} of a part that is not to be looked at")
+            raise AssertionError(f"{name} of a part that must not be used")
 
     return Untouchable([], None, None, None)
 
@@ -52,7 +52,9 @@ def test_only_parameters_that_the_method_has_are_searched(dataset: Dataset, meth
     assert set(trial.parameters) == {"learning_rate", "hidden", "kl_weight", "epochs"} | more
 
 
-def test_a_parameter_that_is_fixed_is_told_as_it_was_and_makes_another_search(dataset: Dataset, tmp_path: Path) -> None:
+def test_a_fixed_parameter_is_among_the_parameters_of_a_trial_and_makes_a_separate_search(
+    dataset: Dataset, tmp_path: Path
+) -> None:
     study = tmp_path / "study.journal"
     for rate in (0.01, 0.02):
         fixed = {"epochs": 1, "learning_rate": rate}
@@ -60,7 +62,7 @@ def test_a_parameter_that_is_fixed_is_told_as_it_was_and_makes_another_search(da
         assert trial.parameters["learning_rate"] == rate
 
 
-def test_a_trial_that_was_cut_off_stands_behind_those_with_a_figure(dataset: Dataset, tmp_path: Path) -> None:
+def test_an_interrupted_trial_is_ranked_last(dataset: Dataset, tmp_path: Path) -> None:
     study, fixed = tmp_path / "study.journal", {"epochs": 1}
 
     def stop(*_: Any) -> float:
@@ -74,23 +76,23 @@ def test_a_trial_that_was_cut_off_stands_behind_those_with_a_figure(dataset: Dat
     assert [trial.precision is None for trial in trials] == [False, False, True]
 
 
-def test_a_search_goes_on_from_its_file_and_repeats_nothing(dataset: Dataset, tmp_path: Path) -> None:
+def test_a_search_resumes_from_its_file_without_repeating_trials(dataset: Dataset, tmp_path: Path) -> None:
     options: dict[str, Any] = {"study": tmp_path / "study.journal", "parameters": {"epochs": 1}}
     first = tune("pairwise", dataset, 8, n_trials=2, **options)
     both = tune("pairwise", dataset, 8, n_trials=3, **options)
     assert len(both) == 3
     assert {trial.number: trial.precision for trial in first}.items() <= {t.number: t.precision for t in both}.items()
-    assert len({trial.parameters["learning_rate"] for trial in both}) == 3  # what was drawn is not drawn again
+    assert len({trial.parameters["learning_rate"] for trial in both}) == 3  # no value is drawn twice
     assert len(tune("pairwise", dataset, 8, n_trials=3, **options)) == 3
 
 
-def test_folds_leave_the_validation_part_alone(dataset: Dataset) -> None:
+def test_cross_validation_does_not_use_the_validation_part(dataset: Dataset) -> None:
     blind = Dataset("toy", dataset.train, untouchable(), untouchable(), [], [], "f" * 64)
     [trial] = tune("pairwise", blind, 8, n_trials=1, n_folds=2, parameters={"epochs": 2})
     assert trial.precision is not None
     assert trial.precision > 0.37  # 40 of the 120 documents are relevant, so 0.33 at random and 0.4 at most
 
 
-def test_a_method_without_weights_is_refused(dataset: Dataset) -> None:
-    with pytest.raises(ParameterError, match="lsh has no weights to search"):
+def test_a_method_without_searched_parameters_is_refused(dataset: Dataset) -> None:
+    with pytest.raises(ParameterError, match="lsh has no parameters to search"):
         tune("lsh", dataset, 8)

@@ -1,4 +1,4 @@
-"""Our figures beside our own of before: has anything got worse?"""
+"""Comparison of results with earlier ones: cells whose precision has decreased, and runs that now fail."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fewbits.benchmark.results import Result, load_results
+from fewbits.benchmark.results import PRECISION, Result, load_results
 from fewbits.errors import MissingFileError
-
-METRIC = "precision_at_100"
 
 
 @dataclass(frozen=True)
-class Worse:
-    """A cell whose precision has fallen: means over the seeds that both have; or one of which a run fails now."""
+class Regression:
+    """A cell whose mean precision over the common seeds has decreased, or a run that now fails."""
 
     method: str
     dataset: str
@@ -36,72 +34,73 @@ class Worse:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How two stores differ: what got worse, and how much could be compared at all."""
+    """Regressions between two sets of results, and the number of runs that could be compared."""
 
     compared: int
-    alone: Counter[str]  # runs of before that have no counterpart now, by the reason
-    worse: list[Worse]
+    unmatched: Counter[str]  # earlier runs without a counterpart now, by reason
+    worse: list[Regression]
 
     def __str__(self) -> str:
-        why = ", ".join(f"{count} {reason}" for reason, count in self.alone.most_common())
-        return f"{self.compared} runs compared, {self.alone.total()} have no counterpart" + (f" ({why})" if why else "")
+        reasons = ", ".join(f"{count} {reason}" for reason, count in self.unmatched.most_common())
+        text = f"{self.compared} runs compared, {self.unmatched.total()} without a counterpart"
+        return f"{text} ({reasons})" if reasons else text
 
 
 def compare(now: Iterable[Result], before: Iterable[Result], tolerance: float) -> Comparison:
-    """Compare runs on the same documents; a cell is worse where its precision fell by more than the tolerance."""
-    found = {_run(result): result for result in now}
-    alone: Counter[str] = Counter()
+    """Compare runs on the same data; a cell is worse if its precision decreased by more than the tolerance."""
+    current = {_run(result): result for result in now}
+    unmatched: Counter[str] = Counter()
     cells: defaultdict[tuple[str, str], list[tuple[Result, Result]]] = defaultdict(list)
     for old in before:
-        if new := found.get(_run(old)):
+        if new := current.get(_run(old)):
             cells[old.cell, old.data_fingerprint].append((old, new))
         else:
-            alone[_why_alone(old, found.values())] += 1
-    worse = [one for both in cells.values() for one in _worse(both, tolerance)]
-    return Comparison(sum(map(len, cells.values())), alone, worse)
+            unmatched[_mismatch(old, current.values())] += 1
+    worse = [one for cell in cells.values() for one in _regressions(cell, tolerance)]
+    return Comparison(sum(map(len, cells.values())), unmatched, worse)
 
 
 def _run(result: Result) -> tuple[str, str]:
     return result.key, result.data_fingerprint
 
 
-def _worse(cell: Sequence[tuple[Result, Result]], tolerance: float) -> Iterator[Worse]:
-    where = (cell[0][0].method, cell[0][0].dataset, cell[0][0].bits)
+def _regressions(cell: Sequence[tuple[Result, Result]], tolerance: float) -> Iterator[Regression]:
+    cell_name = (cell[0][0].method, cell[0][0].dataset, cell[0][0].bits)
     for old, new in cell:
         if new.error is not None:
-            yield Worse(*where, old.metrics[METRIC], None, new.error)
-    well = [(old.metrics[METRIC], new.metrics[METRIC]) for old, new in cell if new.error is None]
-    if well:
-        was, is_now = map(statistics.mean, zip(*well, strict=True))
-        if was - is_now > tolerance:
-            yield Worse(*where, was, is_now)
+            yield Regression(*cell_name, old.metrics[PRECISION], None, new.error)
+    precisions = [(old.metrics[PRECISION], new.metrics[PRECISION]) for old, new in cell if new.error is None]
+    if precisions:
+        mean_before, mean_now = map(statistics.mean, zip(*precisions, strict=True))
+        if mean_before - mean_now > tolerance:
+            yield Regression(*cell_name, mean_before, mean_now)
 
 
-def _why_alone(old: Result, now: Iterable[Result]) -> str:
-    def place(result: Result) -> tuple[str, str, int, int, str]:
+def _mismatch(old: Result, now: Iterable[Result]) -> str:
+    def position(result: Result) -> tuple[str, str, int, int, str]:
         return result.method, result.dataset, result.bits, result.seed, result.part
 
-    same_place = [result for result in now if place(result) == place(old)]
-    if any(result.key == old.key for result in same_place):
-        return "on other documents"
-    return "with other parameters" if same_place else "not run"
+    same_position = [result for result in now if position(result) == position(old)]
+    if any(result.key == old.key for result in same_position):
+        return "on different data"
+    return "with different parameters" if same_position else "not run"
 
 
 def load_baseline(baseline: str, results: Path) -> list[Result]:
-    """Results to compare with: those of a folder, or those that a git revision has of the same folder."""
+    """Load the results to compare with, from a folder or from the same folder in a git revision."""
     if Path(baseline).is_dir():
         return list(load_results(Path(baseline)))
     folder = Path(results).absolute()
-    command = ["git", "archive", "--format=tar", baseline]  # of the folder that it is called in
+    command = ["git", "archive", "--format=tar", baseline]  # archives the working directory
     archive = None
     if folder.is_dir():
         archive = subprocess.run(command, cwd=folder, capture_output=True, check=False)
     if archive is None or archive.returncode:
         raise MissingFileError(
-            f"there is nothing to compare {results} with",
-            allowed="a folder of results, or a git revision that has them",
+            f"no results to compare {results} with",
+            allowed="a folder of results, or a git revision that contains them",
             got=baseline,
         )
-    with tempfile.TemporaryDirectory() as place, tarfile.open(fileobj=io.BytesIO(archive.stdout)) as packed:
-        packed.extractall(place, filter="data")
-        return list(load_results(Path(place)))
+    with tempfile.TemporaryDirectory() as folder_before, tarfile.open(fileobj=io.BytesIO(archive.stdout)) as packed:
+        packed.extractall(folder_before, filter="data")
+        return list(load_results(Path(folder_before)))

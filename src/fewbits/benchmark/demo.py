@@ -1,4 +1,4 @@
-"""The demonstration: codes for the default corpus, an engine that searches it, and how good they are."""
+"""The demonstration: an engine of the default corpus, with example queries and the quality of its codes."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ QUERIES = (
     "wait until a thread or process has finished",
 )
 DEPTH = 10
-VOCABULARY = 5_000  # enough for so few documents, and nobody waits long for a demonstration
-HELD_OUT_CUT = 0.9  # a tenth of the documents are queries that nothing was learnt from
+VOCABULARY_SIZE = 5_000  # sufficient for this corpus and fast to fit
+TRAINING_FRACTION = 0.9  # the other documents are queries
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How often the nearest documents of a held-out one have its label: codes learnt without and with labels."""
+    """Precision of held-out documents for one kind of label, with hashers fitted without and with labels."""
 
     label: str
     without_labels: float
     with_labels: float
-    floor: float  # of a random ranking
+    floor: float  # chance level
 
 
 @dataclass(frozen=True)
 class Demonstration:
-    """What the demonstration did and found."""
+    """Facts about the saved engine, with the results of the queries and the precision."""
 
     folder: str
     documents: int
@@ -63,26 +63,27 @@ def demonstrate(
     *,
     verbose: bool = False,
 ) -> Demonstration:
-    """Learn codes for nine tenths of the default corpus, measure on the rest, and save an engine with all of it.
+    """Fit on nine tenths of the default corpus, evaluate on the rest, and save an engine of all documents.
 
-    The engine's codes are learnt without labels; those learnt with labels are there to compare.
+    The saved engine is fitted without labels; a second one, fitted with labels, serves as a comparison.
     """
     start = time.perf_counter()
     documents = list(watch(read_docstrings()))
     read = time.perf_counter()
-    known = [document for document in documents if not _is_held_out(document)]
+    train = [document for document in documents if not _is_held_out(document)]
     held_out = [document for document in documents if _is_held_out(document)]
     options: dict[str, Any] = {
         "n_bits": n_bits,
-        "vectorizer": TextVectorizer(max_features=VOCABULARY),
+        "vectorizer": TextVectorizer(max_features=VOCABULARY_SIZE),
         "verbose": verbose,
     }
-    engine = SearchEngine.from_documents(known, method=WITHOUT_LABELS, **options)
-    learnt = time.perf_counter()
-    taught = SearchEngine.from_documents(known, method=WITH_LABELS, **options)
-    learnt_with_labels = time.perf_counter()
+    engine = SearchEngine.from_documents(train, method=WITHOUT_LABELS, **options)
+    fitted = time.perf_counter()
+    labelled_engine = SearchEngine.from_documents(train, method=WITH_LABELS, **options)
+    fitted_with_labels = time.perf_counter()
     agreement = [
-        _agreement(engine, taught, known, held_out, kind, place) for place, kind in enumerate(("package", "module"))
+        _agreement(engine, labelled_engine, train, held_out, kind, position)
+        for position, kind in enumerate(("package", "module"))
     ]
     engine.add(held_out)
     engine.save(folder)
@@ -92,10 +93,10 @@ def demonstrate(
         bits=n_bits,
         bytes_per_document=n_bytes(n_bits),
         method=engine.info()["method"],
-        method_with_labels=taught.info()["method"],
+        method_with_labels=labelled_engine.info()["method"],
         seconds_reading=read - start,
-        seconds_learning=learnt - read,
-        seconds_learning_with_labels=learnt_with_labels - learnt,
+        seconds_learning=fitted - read,
+        seconds_learning_with_labels=fitted_with_labels - fitted,
         queries={query: engine.search(query, k=3) for query in QUERIES},
         held_out=len(held_out),
         agreement=agreement,
@@ -103,23 +104,24 @@ def demonstrate(
 
 
 def _is_held_out(document: Document) -> bool:
-    return assign_split("docstrings", document.id, (HELD_OUT_CUT, HELD_OUT_CUT)) == "test"
+    return assign_split("docstrings", document.id, (TRAINING_FRACTION, TRAINING_FRACTION)) == "test"
 
 
 def _agreement(
     engine: SearchEngine,
-    taught: SearchEngine,
-    known: list[Document],
+    labelled_engine: SearchEngine,
+    train: list[Document],
     held_out: list[Document],
     label: str,
-    place: int,
+    position: int,
 ) -> Agreement:
-    query_labels = np.array([document.labels[place] for document in held_out])
-    database_labels = np.array([document.labels[place] for document in known])
+    query_labels = np.array([document.labels[position] for document in held_out])
+    database_labels = np.array([document.labels[position] for document in train])
 
-    def precision(codes_of: SearchEngine) -> float:
-        queries = unpack(codes_of.encode([document.text for document in held_out]), codes_of.n_bits)
-        database = unpack(codes_of.encode([document.text for document in known]), codes_of.n_bits)
+    def precision(one: SearchEngine) -> float:
+        queries, database = (
+            unpack(one.encode([document.text for document in some]), one.n_bits) for some in (held_out, train)
+        )
         return precision_at_k(queries, query_labels, database, database_labels, k=DEPTH)
 
-    return Agreement(label, precision(engine), precision(taught), random_floor(query_labels, database_labels))
+    return Agreement(label, precision(engine), precision(labelled_engine), random_floor(query_labels, database_labels))
