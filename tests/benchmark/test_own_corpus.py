@@ -100,8 +100,8 @@ def test_labels_unrelated_to_the_texts_give_no_recommendation(corpus: Path) -> N
             ("--method", "lsh", "--method", "ksh", "--pairs", "PAIRS"),
             "ksh needs labels and cannot be fitted on pairs",
         ),
-        ("", ("--pairs", "PAIRS", "--label", "topic"), "labels and pairs are two ways to judge codes"),
-        ("", ("--pairs", "PAIRS"), "line 2: field .same. is not an answer"),
+        ("", ("--pairs", "PAIRS", "--label", "topic"), "codes are judged by labels or by pairs"),
+        ("", ("--pairs", "PAIRS"), "line 2: field 'same' is not an answer"),
     ],
 )
 def test_an_invalid_file_or_option_is_reported_before_any_training(

@@ -1,4 +1,4 @@
-"""Suites and their runner: nothing is done twice, a failure is a result, and a killed runner goes on where it was."""
+"""Suites and their runner: no run is repeated, failures are stored, and a killed runner resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from scipy import sparse
 from typer.testing import CliRunner
 
 from fewbits.benchmark.results import Result, load_failures, load_results
-from fewbits.benchmark.runner import Step, run_all
+from fewbits.benchmark.runner import Step, _environment, run_all
 from fewbits.benchmark.spec import SUITES, Spec, load_suite
 from fewbits.cli import app
 from fewbits.cli.benchmark import track_runs
@@ -41,7 +41,7 @@ BLOCK = "methods=['itq']\ndatasets=['ng20']\nbits=[8]\nseeds=[0]"
 
 @pytest.fixture
 def tiny(tmp_path: Path) -> Path:
-    """A data set that is loaded in no time."""
+    """Write a data set that loads in a moment."""
     content: dict[str, Any] = {}
     for seed, (name, count) in enumerate({"train": 200, "cv": 20, "test": 40}.items()):
         rows, classes = topic_rows(count, seed)
@@ -56,7 +56,7 @@ def write_suite(path: Path, *blocks: str) -> Path:
 
 
 @pytest.mark.parametrize("name", SUITES)
-def test_every_suite_of_the_package_names_methods_and_data_sets_that_exist(name: str) -> None:
+def test_a_built_in_suite_names_existing_methods_and_data_sets(name: str) -> None:
     suite = load_suite(name)
     assert suite.title
     assert {spec.method for spec in suite.specs} <= set(METHODS)
@@ -72,7 +72,7 @@ def test_the_quick_suite_needs_no_archive_and_the_paper_suite_has_every_method_s
     }
 
 
-def test_a_grid_is_every_choice_of_its_values_beside_the_fixed_parameters(tmp_path: Path) -> None:
+def test_a_grid_expands_to_all_combinations_with_the_fixed_parameters(tmp_path: Path) -> None:
     block = 'methods = ["itq"]\ndatasets = ["ng20"]\nbits = [8, 16]\nseeds = [0]\nparameters = {max_rows = 9}\n'
     suite = load_suite(write_suite(tmp_path / "own.toml", block + "grid = {n_iterations = [1, 2]}"))
     assert [(spec.bits, spec.parameters) for spec in suite.specs] == [
@@ -103,7 +103,7 @@ def test_a_grid_is_every_choice_of_its_values_beside_the_fixed_parameters(tmp_pa
         ("title = 'caf\udce9'", DataError, "is not valid TOML"),
     ],
 )
-def test_a_suite_that_cannot_be_run_is_refused_before_any_run(
+def test_an_invalid_suite_is_refused_before_any_run(
     tmp_path: Path, content: str, error: type[Exception], message: str
 ) -> None:
     (tmp_path / "own.toml").write_bytes(content.encode(errors="surrogateescape"))
@@ -111,7 +111,7 @@ def test_a_suite_that_cannot_be_run_is_refused_before_any_run(
         load_suite(tmp_path / "own.toml")
 
 
-def test_an_unknown_suite_and_a_missing_data_set_are_told_at_once(tmp_path: Path) -> None:
+def test_an_unknown_suite_and_a_missing_data_set_are_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match=r"unknown suite \(allowed: quick, paper"):
         load_suite("slow")
     with pytest.raises(MissingFileError, match=r"slow.toml does not exist"):
@@ -121,9 +121,7 @@ def test_an_unknown_suite_and_a_missing_data_set_are_told_at_once(tmp_path: Path
 
 
 @pytest.mark.xdist_group("runner")
-def test_a_failure_is_a_result_that_tables_leave_out_and_that_is_only_done_again_when_asked(
-    tiny: Path, tmp_path: Path
-) -> None:
+def test_a_failed_run_is_stored_and_repeated_only_with_retry(tiny: Path, tmp_path: Path) -> None:
     store = tmp_path / "results"
     where = f'datasets = ["{tiny}"]\nbits = [8]\nseeds = [0]\n'
     suite = write_suite(
@@ -157,9 +155,7 @@ def test_a_failure_is_a_result_that_tables_leave_out_and_that_is_only_done_again
 
 @pytest.mark.xdist_group("runner")
 @pytest.mark.parametrize("content", ["", "{", "[1]", '{"format_version": 1}', '{"format_version": 0}'])
-def test_a_result_that_cannot_be_read_is_done_again_without_being_asked(
-    tiny: Path, tmp_path: Path, content: str
-) -> None:
+def test_a_run_with_an_unreadable_result_is_repeated(tiny: Path, tmp_path: Path, content: str) -> None:
     spec, store = Spec("lsh", str(tiny), 8, 0), tmp_path / "results"
     [_, first] = run_all([spec], store)
     assert first.result is not None
@@ -171,7 +167,7 @@ def test_a_result_that_cannot_be_read_is_done_again_without_being_asked(
 
 
 @pytest.mark.xdist_group("runner")
-def test_a_metric_is_computed_again_from_the_codes_that_were_kept(tiny: Path, tmp_path: Path) -> None:
+def test_metrics_are_recomputed_from_stored_codes(tiny: Path, tmp_path: Path) -> None:
     store = tmp_path / "results"
     [_, step] = run_all([Spec("itq", str(tiny), 8, 0)], store)
     assert step.result is not None
@@ -184,7 +180,7 @@ def test_a_metric_is_computed_again_from_the_codes_that_were_kept(tiny: Path, tm
 
 
 @pytest.mark.xdist_group("runner")
-def test_results_that_cannot_be_measured_again_are_counted_with_the_reason(tiny: Path, tmp_path: Path) -> None:
+def test_results_that_cannot_be_reevaluated_are_counted_by_reason(tiny: Path, tmp_path: Path) -> None:
     store = tmp_path / "results"
     steps = run_all([Spec("lsh", str(tiny), 8, seed) for seed in (0, 1, 2)], store)
     elsewhere, lost, _ = (step.result for step in steps if step.result)
@@ -204,7 +200,7 @@ def test_results_that_cannot_be_measured_again_are_counted_with_the_reason(tiny:
 
 
 @pytest.mark.xdist_group("runner")
-def test_a_run_whose_process_is_killed_is_a_failure_and_the_next_run_goes_well(tiny: Path, tmp_path: Path) -> None:
+def test_a_run_whose_process_is_killed_fails_and_the_next_run_succeeds(tiny: Path, tmp_path: Path) -> None:
     endless = Spec("bernoulli-vae", str(tiny), 8, 0, parameters={"epochs": 10**6})
     steps = run_all([endless, Spec("lsh", str(tiny), 8, 0)], tmp_path)
     next(steps)
@@ -233,9 +229,7 @@ def test_the_time_left_is_shown_however_far_apart_the_runs_are(monkeypatch: pyte
 
 
 @pytest.mark.xdist_group("runner")
-def test_the_time_left_falls_as_runs_are_done_and_is_known_from_the_start_where_some_were(
-    tiny: Path, tmp_path: Path
-) -> None:
+def test_the_time_left_decreases_and_is_known_from_the_start_if_there_are_results(tiny: Path, tmp_path: Path) -> None:
     specs = [Spec("lsh", str(tiny), 8, seed) for seed in range(4)]
     assert [step.seconds_left is None for step in run_all(specs[:2], tmp_path)] == [True, False, False]
     left = [step.seconds_left for step in run_all(specs, tmp_path)]
@@ -245,11 +239,11 @@ def test_the_time_left_falls_as_runs_are_done_and_is_known_from_the_start_where_
 
 
 @pytest.mark.xdist_group("runner")
-def test_a_data_set_that_is_lost_on_the_way_fails_its_own_runs_alone(tiny: Path, tmp_path: Path) -> None:
+def test_only_the_runs_of_a_data_set_that_disappears_fail(tiny: Path, tmp_path: Path) -> None:
     lost = tmp_path / "lost.mat"
     shutil.copy(tiny, lost)
     steps = run_all([Spec("lsh", str(lost), 8, 0), Spec("lsh", str(tiny), 8, 0)], tmp_path / "results")
-    next(steps)  # both have been looked at
+    next(steps)  # both data sets are loaded
     lost.unlink()
     failed, well = (step.result for step in steps)
     assert failed is not None
@@ -261,9 +255,7 @@ def test_a_data_set_that_is_lost_on_the_way_fails_its_own_runs_alone(tiny: Path,
 
 @pytest.mark.xdist_group("runner")
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up as Linux shows them")
-def test_a_runner_that_is_interrupted_in_the_middle_of_a_run_ends_at_once_with_its_workers(
-    tiny: Path, tmp_path: Path
-) -> None:
+def test_a_runner_interrupted_during_a_run_exits_at_once_with_its_workers(tiny: Path, tmp_path: Path) -> None:
     where = f'datasets = ["{tiny}"]\nbits = [8]\nseeds = [0]\n'
     suite = write_suite(
         tmp_path / "own.toml",
@@ -319,7 +311,7 @@ def wait_until(holds: Any) -> None:
 
 
 def contents(store: Path) -> dict[str, Any]:
-    """All that results and kept codes hold, but what no two runs have in common: seconds and memory."""
+    """Return the contents of results and stored codes, without seconds and memory, which vary between runs."""
     found: dict[str, Any] = {path.name: path.read_bytes() for path in (store / "codes").glob("[!.]*")}
     for path in store.glob("[!.]*.json"):
         result = json.loads(path.read_text())
@@ -330,10 +322,10 @@ def contents(store: Path) -> dict[str, Any]:
 
 @pytest.mark.xdist_group("runner")
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up as Linux shows them")
-def test_a_runner_that_is_killed_at_random_moments_ends_with_the_store_of_one_that_was_not(
+def test_a_runner_killed_at_random_moments_ends_with_the_results_of_an_uninterrupted_one(
     tiny: Path, tmp_path: Path
 ) -> None:
-    """`make durability` does the same to the quick suite."""
+    """`make durability` does the same with the quick suite."""
     suite = os.environ.get("FEWBITS_SUITE") or write_suite(
         tmp_path / "own.toml",
         f'methods = ["lsh", "itq", "ssh"]\ndatasets = ["{tiny}"]\nbits = [8, 16]\nseeds = [0, 1]',
@@ -363,7 +355,22 @@ def test_a_runner_that_is_killed_at_random_moments_ends_with_the_store_of_one_th
     assert contents(store) == contents(tmp_path / "whole")
 
 
-def test_a_result_without_an_error_is_written_as_it_always_was(tmp_path: Path) -> None:
+def test_a_successful_result_is_written_without_the_key_error(tmp_path: Path) -> None:
     result = Result("lsh", "toy", 8, 0, "test", {}, {"precision_at_100": 0.5}, {}, 1.0, {}, "f")
     assert "error" not in json.loads(result.save(tmp_path).read_text())
     assert list(load_results(tmp_path)) == [result]
+
+
+def test_an_error_in_a_block_leaves_the_environment_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEWBITS_SET", "before")
+    monkeypatch.delenv("FEWBITS_UNSET", raising=False)
+
+    def fail() -> None:
+        with _environment({"FEWBITS_SET": "inside", "FEWBITS_UNSET": "inside"}):
+            assert (os.environ["FEWBITS_SET"], os.environ["FEWBITS_UNSET"]) == ("inside", "inside")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert os.environ["FEWBITS_SET"] == "before"
+    assert "FEWBITS_UNSET" not in os.environ
