@@ -252,6 +252,7 @@ def test_a_saved_index_that_was_altered_is_refused(tmp_path: Path) -> None:
         FlatIndex.load(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_single_search_of_a_million_codes_costs_little_more_than_the_bare_faiss_call() -> None:
     generator = np.random.default_rng(0)
     codes = generator.integers(0, 256, (1_000_000, 8), dtype=np.uint8)
@@ -278,6 +279,7 @@ def test_a_single_search_of_a_million_codes_costs_little_more_than_the_bare_fais
     assert ratio <= 1.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", [1_000_000, 5_000])
 def test_a_million_codes_with_unsorted_integer_ids_take_at_most_24_bytes_each(batch: int) -> None:
     script = f"""

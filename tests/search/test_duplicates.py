@@ -61,6 +61,7 @@ def test_thousands_of_codes_are_grouped_as_comparing_all_would(kind: str) -> Non
     assert near_groups(pack(bits), 64, 3).tolist() == [order[label] for label in labels.tolist()]
 
 
+@pytest.mark.slow
 def test_a_million_codes_are_grouped_in_a_minute_and_a_gigabyte() -> None:
     script = """
 import time

@@ -19,6 +19,7 @@ CREW = 20
 KILLS = 10
 
 
+@pytest.mark.slow
 def test_a_process_killed_at_any_moment_leaves_the_state_before_or_after() -> None:
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name("durability.py")), "--kills", str(KILLS)],
@@ -49,6 +50,7 @@ print(turn)
 """
 
 
+@pytest.mark.slow
 def test_a_reader_sees_whole_states_while_another_process_writes(engine: SearchEngine, tmp_path: Path) -> None:
     engine.add([Document(f"crew-{n}", "boat 0", ("crew",), {"turn": 0}) for n in range(CREW)])
     engine.save(tmp_path / "engine")

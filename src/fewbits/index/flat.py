@@ -45,7 +45,7 @@ class FastScanCache:
             return self._scan
 
     def after_many_uses(self) -> FastScan | None:
-        """Return the fast scan if it was built or has been asked for often."""
+        """Return the fast scan if it was built, or build it after many calls."""
         if self._scan is not None:
             return self._scan
         with self._lock:

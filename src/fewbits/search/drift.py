@@ -14,7 +14,7 @@ from fewbits.search.encoder import Encoder, Model
 from fewbits.search.store.reader import Reader
 
 SAMPLED_TEXTS = 10_000  # for the share of unknown words
-MIN_NEW_DOCUMENTS = 30  # fewer say nothing about drift
+MIN_NEW_DOCUMENTS = 30  # too few to measure drift
 MAX_UNKNOWN_INCREASE = 0.1  # share of words
 MAX_BIT_SHIFT = 0.1  # share of documents, mean over bits
 NOT_SHOWN = ("bit_balance", "unknown_words", "notes", "documents_when_learnt")  # facts that describe leaves out
