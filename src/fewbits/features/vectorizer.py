@@ -265,10 +265,10 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         for text in texts:
             columns.extend(map(column_of.get, tokenize(text), repeat(-1)))
             ends.append(len(columns))
-        found = np.array(columns, dtype=np.int32)
-        in_vocabulary = found >= 0
-        ends_of_known = np.concatenate([[0], np.cumsum(in_vocabulary)])[ends]
-        return _count_table(found[in_vocabulary], ends_of_known, self.n_features)
+        all_columns = np.array(columns, dtype=np.int32)
+        in_vocabulary = all_columns >= 0
+        ends_in_vocabulary = np.concatenate([[0], np.cumsum(in_vocabulary)])[ends]
+        return _count_table(all_columns[in_vocabulary], ends_in_vocabulary, self.n_features)
 
     def _most_frequent(self, counts: Any, tokens: list[bytes]) -> tuple[list[str], NDArray[np.int64]]:
         """Choose the vocabulary: its words, sorted, and the columns of the counts they stand in."""

@@ -15,7 +15,7 @@ from fewbits.data.document import Document
 from fewbits.data.io import read_documents
 from fewbits.errors import DataError
 
-KEPT_HEADERS = re.compile(r"(From|Subject):", re.IGNORECASE)
+HEADERS = re.compile(r"(From|Subject):", re.IGNORECASE)
 
 
 def read_newsgroups(archive: Path) -> Iterator[Document]:
@@ -33,12 +33,12 @@ def read_newsgroups(archive: Path) -> Iterator[Document]:
 def _message(raw: str) -> str:
     """Return the body with the From and Subject lines; other headers reveal the group."""
     headers, _, body = raw.partition("\n\n")
-    kept = [line for line in headers.split("\n") if KEPT_HEADERS.match(line)]
-    return "\n".join([*kept, body])
+    lines = [line for line in headers.split("\n") if HEADERS.match(line)]
+    return "\n".join([*lines, body])
 
 
 STORY = re.compile(r"<REUTERS (?P<attributes>[^>]*)>(?P<content>.*?)</REUTERS>", re.DOTALL)
-TOPICS_KEPT = 20
+N_TOPICS = 20
 
 
 class _Story(NamedTuple):
@@ -52,9 +52,9 @@ def read_reuters(archive: Path) -> Iterator[Document]:
     """Read the documents of the 20 most frequent topics: id NEWID, labelled with those topics."""
     stories = list(_mod_apte_stories(archive))
     usable = _topics(stories, "TRAIN") & _topics(stories, "TEST")
-    kept = _most_frequent((topic for story in stories for topic in story.topics if topic in usable), TOPICS_KEPT)
+    frequent = _most_frequent((topic for story in stories for topic in story.topics if topic in usable), N_TOPICS)
     for story in stories:
-        labels = tuple(topic for topic in story.topics if topic in kept)
+        labels = tuple(topic for topic in story.topics if topic in frequent)
         if labels:
             yield Document(story.id, story.text, labels)
 
@@ -96,16 +96,16 @@ def _member_text(tar: tarfile.TarFile, member: tarfile.TarInfo) -> str:
     return stream.read().decode("latin-1")
 
 
-CATEGORIES_KEPT = 40
+N_CATEGORIES = 40
 
 
 def read_arxiv(archive: Path) -> Iterator[Document]:
     """Read titles with abstracts of the 40 most frequent categories, labelled with those categories."""
     # Two passes, so that only one document is in memory at a time
     categories = (category for document in _all_abstracts(archive) for category in document.labels)
-    kept = _most_frequent(categories, CATEGORIES_KEPT)
+    frequent = _most_frequent(categories, N_CATEGORIES)
     for document in _all_abstracts(archive):
-        labels = tuple(category for category in document.labels if category in kept)
+        labels = tuple(category for category in document.labels if category in frequent)
         if labels:
             yield replace(document, labels=labels)
 
