@@ -1,4 +1,4 @@
-"""What the methods of the tables compute, beyond their scores."""
+"""What each method computes, against brute force and known solutions."""
 
 from __future__ import annotations
 

@@ -1,0 +1,44 @@
+"""Divergences, distances and pair costs against torch.distributions, finite differences and sampling."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.distributions import Bernoulli, kl_divergence
+
+from fewbits.nn.losses import PairLoss, bernoulli_kl, expected_distances
+
+pytestmark = pytest.mark.filterwarnings("ignore::fewbits.hashers._neural.ConstantBitsWarning")
+
+
+@pytest.mark.parametrize("prior", [0.5, 0.1])
+def test_the_divergence_is_that_of_torch_distributions(prior: float) -> None:
+    logits = torch.tensor([[-30.0, -1.0, 0.0, 2.0, 30.0]])
+    expected = kl_divergence(Bernoulli(logits=logits), Bernoulli(torch.tensor(prior))).sum(dim=1)
+    assert torch.allclose(bernoulli_kl(logits, torch.tensor(prior)), expected, atol=1e-5)
+
+
+def test_the_divergences_gradient_is_that_of_small_steps() -> None:
+    logits = torch.randn(4, 6, dtype=torch.float64, requires_grad=True, generator=torch.Generator().manual_seed(0))
+    prior = torch.tensor([0.1, 0.3, 0.5, 0.5, 0.8, 0.9], dtype=torch.float64)
+    assert torch.autograd.gradcheck(lambda psi: bernoulli_kl(psi, prior), (logits,))
+
+
+def test_the_expected_distance_is_the_mean_over_codes_that_are_drawn() -> None:
+    generator = torch.Generator().manual_seed(0)
+    left, right = torch.rand(3, 8, generator=generator), torch.rand(4, 8, generator=generator)
+    drawn = torch.stack(
+        [
+            (torch.bernoulli(left, generator=generator)[:, None] != torch.bernoulli(right, generator=generator)[None])
+            .sum(dim=2)
+            .float()
+            for _ in range(4000)
+        ]
+    )
+    assert torch.allclose(drawn.mean(dim=0), expected_distances(left, right), atol=0.1)
+
+
+def test_pairs_cost_by_sign_and_margin_and_nothing_when_unknown() -> None:
+    distances, signs = torch.tensor([2.0, 2.0, 5.0, 2.0]), torch.tensor([1, -1, -1, 0])
+    assert PairLoss().cost(distances, signs, 8).tolist() == [2.0, -2.0, -5.0, 0.0]
+    assert PairLoss(margin=0.5).cost(distances, signs, 8).tolist() == [2.0, 2.0, 0.0, 0.0]
