@@ -99,7 +99,7 @@ def test_known_items_are_searched_with_every_ranking(tmp_path: Path) -> None:
         TitledDocument(document.id, " ".join(document.text.split()[:3]), " ".join(document.text.split()[2:]))
         for document in tiny_documents(90)
     ]
-    sizes = {"training_size": 60, "n_reported": 40, "n_choosing": 20}
+    sizes: dict[str, Any] = {"training_size": 60, "n_reported": 40, "n_choosing": 20}
     [facts] = KnownItemSearch("tiny", documents, [16], method="itq", shortlists=(5, 90), **sizes).measure()
     shares = {(row.ranking, row.shortlist, row.titles): row.share for row in facts.rows}
     assert (facts.documents, facts.learnt_from) == (90, 60)
