@@ -182,7 +182,7 @@ def test_rows_encoded_some_at_a_time_have_the_codes_that_they_have_together(
     rows, _ = topic_corpus()
     hasher = make_hasher(name, 8, 0, epochs=2, hidden=(20, 10)).fit(rows)
     together = hasher.transform(rows)
-    monkeypatch.setattr("fewbits.hashers._training.BLOCK_ROWS", 7)
+    monkeypatch.setattr("fewbits.hashers.base.BLOCK_ROWS", 7)
     assert np.array_equal(hasher.transform(rows), together)
     assert len(np.unique(together, axis=0)) > 1
 
