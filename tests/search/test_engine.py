@@ -285,7 +285,7 @@ def test_altered_arrays_are_refused_also_where_checksums_are_left_out(
         path = next((tmp_path / "engine").rglob(name))
         content = path.read_bytes()
         path.write_bytes(b"\xff" * len(content))
-        with pytest.raises(BrokenFolderError, match=rf"{name} is not a valid .npy file"):
+        with pytest.raises(BrokenFolderError, match=rf"{name} is not a valid safetensors file"):
             SearchEngine.load(tmp_path / "engine", verify=False)
         path.write_bytes(content)
 
