@@ -201,7 +201,7 @@ def test_a_reason_is_given_only_with_the_figure_of_the_run_that_shows_it() -> No
         ((0.7, 0.6, 0.5), "-1.00", ("better (+2.0 ranks)", "agrees (+0.0 ranks)", "worse (-2.0 ranks)")),
     ],
 )
-def test_on_tmc_a_row_is_judged_only_by_its_rank_among_the_methods(
+def test_on_tmc_the_verdict_depends_only_on_the_rank_among_the_methods(
     precisions: tuple[float, ...], correlation: str, verdicts: tuple[str, ...]
 ) -> None:
     in_published_order = ("lsh", "sph", "arm-dvae")

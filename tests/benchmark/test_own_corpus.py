@@ -100,8 +100,8 @@ def test_labels_unrelated_to_the_texts_give_no_recommendation(corpus: Path) -> N
             ("--method", "lsh", "--method", "ksh", "--pairs", "PAIRS"),
             "ksh needs labels and cannot be fitted on pairs",
         ),
-        ("", ("--pairs", "PAIRS", "--label", "topic"), "codes are judged by labels or by pairs"),
-        ("", ("--pairs", "PAIRS"), "line 2: field 'same' is not an answer"),
+        ("", ("--pairs", "PAIRS", "--label", "topic"), "codes are evaluated by labels or by pairs"),
+        ("", ("--pairs", "PAIRS"), "line 2: field 'same' is not yes or no"),
     ],
 )
 def test_an_invalid_file_or_option_is_reported_before_any_training(
@@ -116,8 +116,8 @@ def test_an_invalid_file_or_option_is_reported_before_any_training(
     pairs = tmp_path / "pairs.csv"
     pairs.write_text("left,right,same\nd1,d2,perhaps\n")
     given = [str(pairs) if option == "PAIRS" else option for option in options]
-    judged_by = () if "--pairs" in options else ("--label", "topic")
-    done = bench(str(corpus), "--text", "body", *judged_by, *given)
+    evaluated_by = () if "--pairs" in options else ("--label", "topic")
+    done = bench(str(corpus), "--text", "body", *evaluated_by, *given)
     assert done.exit_code == 1
     assert message in str(done.exception)
     assert done.stdout == ""

@@ -72,7 +72,7 @@ class Recommendation:
     chosen: Candidate
     floor: float  # chance level
     measure: str
-    needs: str  # what the chosen method is fitted on
+    needs: str  # the data that the chosen method is fitted on
     told: str  # "labels" or "pairs"
     helps: bool  # whether the best candidate is above chance
 

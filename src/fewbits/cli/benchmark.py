@@ -181,7 +181,7 @@ def bench_own(
     """
     methods, lengths = method or list(COMPARED), bits or list(LENGTHS)
     if pairs is not None and fields.label is not None:
-        raise ParameterError("codes are judged by labels or by pairs", allowed="--label or --pairs", got="both")
+        raise ParameterError("codes are evaluated by labels or by pairs", allowed="--label or --pairs", got="both")
     check_candidates(methods, lengths, with_pairs=pairs is not None)
     documents = read_documents(
         source,

@@ -222,7 +222,7 @@ def _as_record(document: Document) -> Record:
 
 
 PAIR_FIELDS = ("left", "right", "same")
-ANSWERS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,10 +240,10 @@ def read_pairs(source: str | Path, encoding: str = "utf-8") -> Iterator[Pair]:
         missing = [name for name in PAIR_FIELDS if record.get(name) in (None, "")]
         if missing:
             raise DataError(f"{where} lacks {missing[0]!r}", allowed=", ".join(PAIR_FIELDS), got=", ".join(record))
-        same = ANSWERS.get(str(record["same"]).strip().lower())
+        same = BOOLEANS.get(str(record["same"]).strip().lower())
         if same is None:
             raise DataError(
-                f"{where}: field 'same' is not an answer", allowed=", ".join(ANSWERS), got=repr(record["same"])
+                f"{where}: field 'same' is not yes or no", allowed=", ".join(BOOLEANS), got=repr(record["same"])
             )
         left, right = (as_id(record[name], name, where) for name in ("left", "right"))
         yield Pair(left, right, same)

@@ -50,7 +50,7 @@ def nearest_to_each(rows: Any, k: int) -> NDArray[np.int64]:
     starts = range(0, count, max(1, MAX_DENSE_VALUES // rows.shape[1]))
     nearest = np.concatenate([_nearest_to_block(rows, start, starts, k + 1) for start in starts])
     others = nearest != np.arange(count)[:, None]
-    others[others.all(axis=1), -1] = False  # many equal rows may push a row out of its own neighbors
+    others[others.all(axis=1), -1] = False  # among many equal rows a row may be missing from its own neighbors
     return nearest[others].reshape(count, k).astype(np.int64)
 
 

@@ -16,7 +16,7 @@ from fewbits.validation import check_whole_number
 
 Floats = NDArray[np.float32]
 
-LARGE_SHARE = 0.01  # of all documents: parts of a graph at least this large deserve a bit of their own
+LARGE_SHARE = 0.01  # of all documents: connected parts of a graph at least this large may be told apart by bits
 DEFLATION = 3  # subtracted from a trivial eigenvector's eigenvalue 1: it is then below all others, which are >= -1
 NOISE = 1e-6  # of a vector's largest value: smaller values are rounding errors
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fewbits.nn.trainer import Objective
 
 CONSTANT_SHARE = 0.005  # a bit that differs in at most this share of the documents counts as constant
-MIN_STEPS = 300  # a small corpus is passed over more often
+MIN_STEPS = 300  # a small corpus is trained on for more epochs
 SMALL_RATE = 0.002  # below this learning rate it takes thousands of steps for a weight to grow by a few units
 
 
@@ -168,8 +168,8 @@ class NeuralHasher(Hasher):
         from fewbits.nn.models import Model, Shape
 
         n_features = batches.X.shape[1]
-        # From a small start the labels' embeddings arrange themselves. But no step of Adam exceeds the learning rate:
-        # with a small rate small weights hardly grow, and without large ones short codes carry little information.
+        # Small initial embeddings of the labels let training arrange them. But a step of Adam is no larger than the
+        # learning rate: with a small rate small weights hardly grow, and short codes then carry little information.
         has_large_labels = self._learning_rate(n_features, n_bits) < SMALL_RATE
         sizes = (n_bits, self._architecture(n_features), self.dropout, self.word_dropout, self.initial_scale)
         shape = Shape(*sizes, noise=self.noise, has_large_labels=has_large_labels)

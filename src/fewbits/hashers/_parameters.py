@@ -12,7 +12,7 @@ import numpy as np
 from fewbits.errors import MissingExtraError, ParameterError
 from fewbits.validation import check_whole_number
 
-FEW_WORDS = 2000  # features: with fewer, a single word says little about a document's topic
+FEW_WORDS = 2000  # features: with fewer, a single word carries little information about a document's topic
 HIDDEN = (1000,)  # default hidden layers with few words
 
 
@@ -140,7 +140,7 @@ def need_torch() -> None:
 def has_few_words(X: Any) -> bool:
     """Return whether the vocabulary is small.
 
-    Then it takes several words together to tell a document's topic: a linear encoder cannot combine them, and a latent
+    Then only several words together identify a document's topic: a linear encoder cannot combine them, and a latent
     space of fewer dimensions loses them.
     """
     return bool(X.shape[1] < FEW_WORDS)

@@ -31,8 +31,8 @@ class AnchorGraphHashing(Hasher):
     Z (documents, anchors) holds each document's Gaussian weights on its nearest anchors, which sum to 1; the similarity
     of documents is Z L^-1 Z' with L the anchors' column sums. Its eigenvectors follow from a small anchors x anchors
     matrix, and a new document's value on them is its own row of Z times a table, so all documents, training ones
-    included, are encoded alike. Left out are the constant eigenvector and those that only single out a few documents,
-    which share no anchors with others.
+    included, are encoded in the same way. Left out are the constant eigenvector and those that only single out a few
+    documents, which share no anchors with others.
 
     Documents and anchors are compared in a latent semantic space, by direction only. In the space of all words nearly
     all distances are equal: a few anchors near the centre would be nearest to most documents, others to one, and short

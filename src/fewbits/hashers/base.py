@@ -24,7 +24,7 @@ Layer = tuple[NDArray[np.float32], NDArray[np.float32]]  # weights (inputs, outp
 
 BLOCK_ROWS = 10_000  # encoded at a time: hidden layers are wide
 
-# Parameters that say how a fit is run and reported; they do not change what is learned.
+# Parameters of how a fit is run and reported, which do not change its result.
 EXECUTION_PARAMETERS = ("callbacks", "checkpoint", "device", "verbose")
 FORMAT_VERSION = 2  # of saved hashers; 1, without the field, stored VDSH's medians as offsets
 
@@ -80,7 +80,7 @@ class Hasher(TransformerMixin, BaseEstimator, ABC):
         return self._margins(X)
 
     def bit_confidence(self, X: Any) -> NDArray[np.float32]:
-        """Compute how certain each bit of each row is, (rows, n_bits)."""
+        """Compute the confidence in each bit of each row, (rows, n_bits)."""
         return self._bit_confidence(self.margins(X))
 
     def transform_with_confidence(self, X: Any) -> tuple[Bits, NDArray[np.float32]]:

@@ -22,7 +22,7 @@ class ClassCode(Hasher):
     """Encode a document as the class predicted by a linear SVM: the baseline of every supervised method.
 
     Documents with the same predicted class have the same code, so it retrieves a class and nothing finer. Each class
-    has a random codeword of its own. For each class an SVM separates the documents that have the label from the others;
+    has its own random codeword. For each class an SVM separates the documents that have the label from the others;
     a document gets the codeword of the class with the largest score.
 
     Parameters

@@ -25,7 +25,7 @@ class KernelSupervisedHashing(Hasher):
 
     Rows are mapped to their Gaussian kernels with a few anchors, centred on the training mean; the bandwidth is the
     mean squared distance to the anchors. With signs h of the labelled sample and its similarity S (1 or -1), the sum of
-    h h' over the bits shall be n_bits S. Each bit takes the direction that explains most of the residual: first an
+    h h' over the bits is fitted to n_bits S. Each bit takes the direction that explains most of the residual: first an
     eigenvector, then accelerated gradient steps on the same objective with smooth signs, kept if they are better.
 
     All pairs of the sample are compared, so at most ``n_labelled`` documents are used.

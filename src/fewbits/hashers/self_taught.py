@@ -31,8 +31,8 @@ class SelfTaughtHashing(LinearHasher):
 
     The graph links every document with its nearest by cosine, in both directions. The training documents' own codes are
     the eigenvectors of its Laplacian with the smallest eigenvalues, thresholded at their medians; left out are the
-    constant eigenvector and those that only single out a few documents linked to no others. What remains of the fit is
-    a linear SVM per bit: training documents are encoded by it like all others.
+    constant eigenvector and those that only single out a few documents linked to no others. The result of the fit
+    is a linear SVM per bit, which encodes training documents like all others.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Codes with ids of the user's choice, searched by Hamming distance.
 
-To add a backend, subclass :class:`Index` in a file of its own and add it to the table below.
+To add a backend, subclass :class:`Index` in a new file and add it to the table below.
 """
 
 from fewbits.errors import ParameterError

@@ -35,7 +35,7 @@ class FastScan:
     def search(
         self, query: Packed, weights: NDArray[np.float32], k: int
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]] | None:
-        """Return rows and costs of the k nearest codes; None if rounding leaves it open which they are."""
+        """Return rows and costs of the k nearest codes; None if rounding errors make that uncertain."""
         for count in (2 * k + SPARE, 8 * (k + SPARE)):
             rows, least_cost_of_others = self._candidates(query, weights, count)
             costs = weighted_distances(query, self._codes[rows], weights)

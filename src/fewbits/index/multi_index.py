@@ -88,7 +88,7 @@ def _compare_buckets(words: Words, keys: NDArray[np.uint64], radius: int, groups
     pending = 0
     step = 1
     while len(left := left[left + step < len(order)]):
-        left = left[keys[left] == keys[left + step]]  # the others have no partner at any larger step
+        left = left[keys[left] == keys[left + step]]  # no other row has an equal key at a larger step
         if not len(left):
             break
         one, other = order[left], order[left + step]

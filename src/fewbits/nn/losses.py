@@ -1,4 +1,4 @@
-"""Losses and training objectives: divergences, the pair loss, and what each method minimises."""
+"""Losses: divergences, the pair loss, and the training objective of each method."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from fewbits.nn.rbm import RBM
 
 
 class Encoding(NamedTuple):
-    """What the encoders of a model give for a batch."""
+    """The outputs of a model's encoders for a batch."""
 
     outputs: list[Tensor]  # of each encoder: (documents, width)
     first_layers: list[FirstLayer]  # of each encoder, for an optimizer that updates single rows

@@ -50,7 +50,7 @@ class Optimizer:
         self.steps = [torch.zeros((), device=parameter.device) for parameter in self.parameters]
 
     def prepare(self, rows: SparseBatch) -> ByWord | None:
-        """Bring a batch's rows of the large tables up to date; return the batch by word, None without such tables."""
+        """Apply the pending updates of a batch's rows; return the batch by word, None without large tables."""
         if not self.tables:
             return None
         from fewbits.nn.row_adam import ByWord

@@ -63,7 +63,7 @@ def train_stack(
 ) -> tuple[list[RBM], list[list[float]]]:
     """Train RBMs one on another, each on the hidden probabilities of the last; return them and their errors by epoch.
 
-    Of the documents themselves one batch at a time is dense.
+    Only one batch of documents at a time is dense.
     """
     generator = torch.Generator().manual_seed(seed)
     rbms: list[RBM] = []

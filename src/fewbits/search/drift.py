@@ -1,4 +1,4 @@
-"""Drift: whether new documents are still like those of the fit."""
+"""Drift: whether new documents still resemble those of the fit."""
 
 from __future__ import annotations
 
@@ -89,4 +89,4 @@ def _advise(
         reasons.append("there are more new documents than there were at the fit")
     if reasons:
         return f"Retraining is advised (fewbits fit): {'; '.join(reasons)}.", True
-    return "New documents are like those of the fit: retraining is not needed.", False
+    return "New documents resemble those of the fit: retraining is not needed.", False

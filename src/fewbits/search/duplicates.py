@@ -100,14 +100,14 @@ def _candidates(
     for part in parts:
         _, key = np.unique(bits[:, part] @ (1 << np.arange(len(part))), return_inverse=True)
         shared, column = np.unique(words * (len(codes) + 1) + key[owners], return_inverse=True)
-        has = sparse.csr_array((np.ones(len(owners), np.int8), (owners, column)), (len(codes), len(shared)))
-        crowd = np.bincount(column, minlength=len(shared))
-        pairs_of_row = np.bincount(owners, weights=crowd[column], minlength=len(codes))  # at most
-        having = sparse.csr_array(has.T)
+        table = sparse.csr_array((np.ones(len(owners), np.int8), (owners, column)), (len(codes), len(shared)))
+        rows_per_key = np.bincount(column, minlength=len(shared))
+        pairs_of_row = np.bincount(owners, weights=rows_per_key[column], minlength=len(codes))  # at most
+        transposed = sparse.csr_array(table.T)
         start = 0
         for end in (np.flatnonzero(np.diff(np.cumsum(pairs_of_row) // PAIRS, append=-1)) + 1).tolist():
-            together = (has[start:end] @ having).tocoo()
-            left, right = together.row.astype(np.int64) + start, together.col.astype(np.int64)
+            pairs = (table[start:end] @ transposed).tocoo()
+            left, right = pairs.row.astype(np.int64) + start, pairs.col.astype(np.int64)
             yield left[left < right], right[left < right]
             start = end
 

@@ -1,4 +1,4 @@
-"""What was fitted: features, a hasher, and the facts about the fit."""
+"""A fitted model: features, a hasher, and the facts about the fit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ModelInfo:
 
     documents_learnt_from: int
     method: str
-    documents_when_learnt: int  # documents stored at the time of the fit, including those not learnt from
+    documents_when_learnt: int  # documents stored at the time of the fit, including those outside the sample
     bit_balance: tuple[float, ...]  # share of ones per bit
     created: str  # ISO 8601
     fewbits: str  # version of the package

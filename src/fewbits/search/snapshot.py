@@ -176,7 +176,7 @@ class EngineStore:
         if self._folder is not None:
             lock = writer_lock(self._folder, LOCK_TIMEOUT_S)
         with self._write_lock, lock:
-            state = self.latest()  # nobody replaces it while the lock is held
+            state = self.latest()  # it cannot be replaced while the lock is held
             with record_change(state.database) as writer:
                 yield state.model, writer
 

@@ -46,7 +46,7 @@ def log_as_json(level: str = "info") -> None:
 
 
 class Metrics:
-    """Metrics of one service, in a registry of its own so that one process can run several services."""
+    """Metrics of one service, in its own registry so that one process can run several services."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()

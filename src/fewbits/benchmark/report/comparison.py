@@ -68,7 +68,7 @@ def verdict(ours: Mapping[int, float], published: Mapping[int, float]) -> tuple[
     if not lengths:
         return NOT_PUBLISHED, 0.0
     difference = statistics.mean(ours[bits] - published[bits] for bits in lengths)
-    return f"{_judge(difference, TOLERANCE)} ({difference:+.3f})", difference
+    return f"{_verdict_text(difference, TOLERANCE)} ({difference:+.3f})", difference
 
 
 def verdict_by_rank(gains: Sequence[float]) -> tuple[str, float]:
@@ -76,10 +76,10 @@ def verdict_by_rank(gains: Sequence[float]) -> tuple[str, float]:
     if not gains:
         return NOT_PUBLISHED, 0.0
     gain = statistics.mean(gains)
-    return f"{_judge(gain, TOLERANCE_RANKS)} ({gain:+.1f} ranks)", gain
+    return f"{_verdict_text(gain, TOLERANCE_RANKS)} ({gain:+.1f} ranks)", gain
 
 
-def _judge(difference: float, tolerance: float) -> str:
+def _verdict_text(difference: float, tolerance: float) -> str:
     return "agrees" if abs(difference) <= tolerance else "better" if difference > 0 else "worse"
 
 
@@ -94,8 +94,8 @@ def _collection(store: Store, dataset: str, table: Table) -> list[str]:
         for row, (_, gain) in zip(table.rows, verdicts, strict=True)
         if round(gain, 3) <= -far
     ]
-    judged = _with_verdicts(table, [text for text, _ in verdicts])
-    return [judged, *(["Reasons for rows that are much worse:\n", *reasons, ""] if reasons else [])]
+    with_verdicts = _with_verdicts(table, [text for text, _ in verdicts])
+    return [with_verdicts, *(["Reasons for rows that are much worse:\n", *reasons, ""] if reasons else [])]
 
 
 def _with_verdicts(table: Table, verdicts: list[str]) -> str:

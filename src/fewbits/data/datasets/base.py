@@ -17,7 +17,7 @@ PARTS: tuple[Part, ...] = ("train", "validation", "test")
 
 
 def assign_split(dataset: str, document_id: object, thresholds: tuple[float, float]) -> Part:
-    """Return the part of a document, which depends on nothing but its id: everyone gets the same split.
+    """Return the part of a document, which depends on nothing but its id, so that every copy has the same split.
 
     A hash of the id is a number from 0 to 1: below the first threshold is train, below the second validation, else
     test.

@@ -29,7 +29,7 @@ from fewbits.search.store.filters import Condition, filter_sql
 Positions = NDArray[np.int64]
 Stamp = tuple[int, int, int, bool] | None
 
-SQLITE_TIMEOUT_S = 60.0  # for SQLite's own lock, which is held for moments only
+SQLITE_TIMEOUT_S = 60.0  # for SQLite's own lock, which is held only briefly
 MMAP_BYTES = 1 << 31  # of the file that are read without a system call; unread pages cost nothing
 WAL_LIMIT = 64 << 20  # bytes of the write-ahead log that stay on disk
 TERM = np.dtype([("column", "<u4"), ("weight", "<f4")])  # a term of a document, as it is stored
@@ -124,8 +124,8 @@ class Database:
             try:
                 return self._connect("rw"), None
             except sqlite3.OperationalError:
-                # A read-only folder has no room for the files that readers share with a writer. Without pending
-                # changes the file can be opened as immutable.
+                # In a read-only folder SQLite cannot create the files that readers share with a writer. Without
+                # pending changes the file can be opened as immutable.
                 if not self.path.is_file() or self._has_pending_changes():
                     raise
                 stamp = self._stamp()
@@ -244,11 +244,11 @@ class Reader:
 
     def get(self, positions: Iterable[int]) -> list[Document]:
         """Return documents in the order of the positions."""
-        wanted = list(positions)
-        rows = self.rows(wanted)
+        requested = list(positions)
+        rows = self.rows(requested)
         return [
             Document(id, text, labels, metadata)
-            for id, labels, metadata, text in (rows[position] for position in wanted)
+            for id, labels, metadata, text in (rows[position] for position in requested)
         ]
 
     def all(self) -> Iterator[Document]:

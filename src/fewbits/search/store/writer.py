@@ -24,7 +24,7 @@ from fewbits.search.store.reader import COLUMNS, TERM, Database, Reader
 MAX_CHANGES = 100_000  # a reader that missed more reads all codes again
 
 # The id column has no type, so that SQLite distinguishes 7 from '7' as Python does. Texts are the last column, so that
-# other columns are read without them. Codes and terms have tables of their own: loading codes reads no text.
+# other columns are read without them. Codes and terms have their own tables: loading codes reads no text.
 SCHEMA = """
 CREATE TABLE documents (
     position INTEGER PRIMARY KEY AUTOINCREMENT, id UNIQUE NOT NULL, labels TEXT NOT NULL, metadata TEXT NOT NULL,
