@@ -16,7 +16,7 @@ from scipy import sparse
 
 from fewbits import Dataset, Document, SearchEngine, load_dataset
 from fewbits.data.datasets import SOURCES
-from fewbits.data.datasets.archives import cache_folder, find_archive
+from fewbits.data.datasets.base import cache_folder, find_archive
 from fewbits.errors import MissingFileError
 from helpers.corpora import tiny_documents
 

@@ -237,7 +237,7 @@ def test_data_without_archives_names_the_missing_files_and_their_folder(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FEWBITS_DATA", str(tmp_path / "none"))
-    monkeypatch.setattr("fewbits.data.datasets.archives.DOWNLOAD_ATTEMPTS", 1)
+    monkeypatch.setattr("fewbits.data.datasets.base.DOWNLOAD_ATTEMPTS", 1)
     done = run("data")
     assert done.code == 0
     for archive in ("20news-bydate.tar.gz", "reuters21578.tar.gz", "tmc2007-500.zip", "arxiv-abstracts-140k.jsonl.gz"):

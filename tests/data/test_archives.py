@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fewbits.data.datasets.archives import find_archive
+from fewbits.data.datasets.base import find_archive
 from fewbits.errors import MissingExtraError, MissingFileError
 
 

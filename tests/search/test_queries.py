@@ -11,7 +11,7 @@ from scipy import sparse
 from fewbits import Condition, Document, FlatIndex, SearchEngine
 from fewbits.codes import pack
 from fewbits.errors import DataError, ParameterError
-from fewbits.index.flat import MIN_FAST_SCAN, SCANS_PER_BUILD
+from fewbits.index.fast_scan import MIN_FAST_SCAN, SCANS_PER_BUILD
 from helpers.engines import document_of
 
 

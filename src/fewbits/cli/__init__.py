@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fewbits import __version__
-from fewbits.cli import benchmark, engine, experiments, export, search, server
+from fewbits.cli import benchmark, engine, experiments, export, search
 from fewbits.cli.output import print_error
 from fewbits.errors import FewbitsError
 
@@ -33,7 +33,7 @@ for command in (
     search.bits,
     search.duplicates,
     search.encode,
-    server.serve,
+    engine.serve,
     engine.info,
     export.card,
     export.export,

@@ -12,7 +12,6 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
-from fewbits.benchmark.compare import compare, load_baseline
 from fewbits.benchmark.evaluate import count_skipped, reevaluate
 from fewbits.benchmark.experiments import LatentSpace
 from fewbits.benchmark.experiments.latent import BITS, DATASET, SHOWN_METHODS
@@ -27,7 +26,7 @@ from fewbits.benchmark.own import (
 )
 from fewbits.benchmark.report import write_report
 from fewbits.benchmark.report.comparison import render_comparison
-from fewbits.benchmark.results import Result, Store, load_failures, load_results
+from fewbits.benchmark.results import Result, Store, compare, load_baseline, load_failures, load_results
 from fewbits.benchmark.runner import Step, run_all
 from fewbits.benchmark.spec import load_suite
 from fewbits.cli.options import (

@@ -1,4 +1,4 @@
-"""Commands that create and change an engine: fit, add, update, remove, info."""
+"""Commands that create, change, describe and serve an engine: fit, add, update, remove, info, serve."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from fewbits.cli.options import AsJson, Bits, DocumentOptions, Engine, MaxFeatur
 from fewbits.cli.output import err, plural, print_json, print_text, track_progress
 from fewbits.data import Document, read_documents
 from fewbits.data.document import Fields
+from fewbits.errors import MissingExtraError
 from fewbits.features import TextVectorizer
 from fewbits.features.embeddings import load_embeddings
 from fewbits.search import LEARN_FROM, SearchEngine, check_engine_folder
@@ -132,6 +133,52 @@ def info(engine: Engine, as_json: AsJson = False) -> None:
         print_text(f"{name.replace('_', ' '):<{width}}  {value}")
     print_text("All checksums are correct.")
     return print_text(drift["advice"])
+
+
+def serve(
+    engine: Engine,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 listens on all interfaces.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 chooses a free port.", min=0, max=65535)] = 8000,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="FEWBITS_TOKEN",
+            show_envvar=False,
+            help="Token that permits add, update and remove; preferably set as FEWBITS_TOKEN. [default: read-only]",
+        ),
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Number of search threads.", min=1, max=256)] = 2,
+    waiting: Annotated[int, typer.Option(help="Maximum number of queued requests.", min=0)] = 256,
+    umap: Annotated[bool, typer.Option(help="Lay out the map with UMAP if it is installed.")] = True,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+) -> None:
+    """Serve an engine over HTTP with a search page, until Ctrl+C or SIGTERM.
+
+    Example: fewbits serve fewbits-demo --port 8000
+    """
+    try:
+        from fewbits.server.run import serve as run
+        from fewbits.server.schemas import Settings
+    except ImportError as error:
+        raise MissingExtraError("serving", extra="serve") from error
+    if token is not None and (not token.isascii() or not token.isprintable() or len(token) < 8 or " " in token):
+        raise typer.BadParameter("a token has at least 8 printable ASCII characters and no spaces")
+    if log_level not in ("debug", "info", "warning", "error"):
+        raise typer.BadParameter("the log level must be debug, info, warning or error")
+
+    def print_address(address: str) -> None:
+        access = "read and write" if token else "read-only"
+        print_text(f"Serving {engine} at {address} ({access}). Press Ctrl+C to stop.")
+
+    run(
+        engine,
+        Settings(token=token, workers=workers, waiting=waiting),
+        host=host,
+        port=port,
+        log_level=log_level,
+        use_umap=umap,
+        on_start=print_address,
+    )
 
 
 def read_lines(argument: str) -> Iterator[str]:

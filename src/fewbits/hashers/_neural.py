@@ -157,7 +157,7 @@ class NeuralHasher(Hasher):
         drawn = int(check_random_state(self.random_state).randint(2**31 - 1))
         if self.checkpoint is None or self.random_state is not None:
             return drawn
-        from fewbits.nn.checkpoints import seed_of_checkpoint
+        from fewbits.nn.trainer import seed_of_checkpoint
 
         return seed_of_checkpoint(self.checkpoint, drawn)
 
@@ -192,8 +192,7 @@ class NeuralHasher(Hasher):
         ``name`` identifies the round in a checkpoint; ``pairs`` are the labelled pairs, if any, which identify the data
         together with the rows and labels of the batches.
         """
-        from fewbits.nn.checkpoints import Checkpoint
-        from fewbits.nn.trainer import TrainerConfig, Training
+        from fewbits.nn.trainer import Checkpoint, TrainerConfig, Training
 
         config = TrainerConfig(
             epochs=self.epochs or max(self.default_epochs, -(-MIN_STEPS // batches.steps)),

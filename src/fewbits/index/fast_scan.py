@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import faiss
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +14,8 @@ from fewbits.validation import smallest
 BLOCK = 1 << 16  # codes converted to floats at a time
 PART = 4  # bits per subquantizer
 SPARE = 1000  # candidates beyond twice the number of hits
+MIN_FAST_SCAN = 20_000  # fewer codes are scanned exactly in less time
+SCANS_PER_BUILD = 50  # exact scans that take as long as building a fast scan
 CODEBOOK = ((np.arange(2**PART)[:, None] >> np.arange(PART)) & 1).astype(np.float32) * 2 - 1  # (16, 4): all signs
 
 
@@ -54,3 +58,31 @@ class FastScan:
         largest = 2 * np.abs(vector).reshape(self._parts, PART).sum(axis=1).max()
         error = self._parts * largest / 255
         return np.sort(rows[0]), float(weights.sum() - products[0, -1] - error) / 2
+
+
+class FastScanCache:
+    """A cache of the fast scan of codes that do not change; safe to use from several threads.
+
+    The scan is built by :meth:`build`, or once it would have paid off.
+    """
+
+    def __init__(self, codes: Packed) -> None:
+        self._codes = codes
+        self._lock = threading.Lock()
+        self._scan: FastScan | None = None
+        self._uses = 0
+
+    def build(self) -> FastScan:
+        """Return the fast scan, built if necessary."""
+        with self._lock:
+            if self._scan is None:
+                self._scan = FastScan(self._codes)
+            return self._scan
+
+    def after_many_uses(self) -> FastScan | None:
+        """Return the fast scan if it was built, or build it after many calls."""
+        if self._scan is not None:
+            return self._scan
+        with self._lock:
+            self._uses += 1
+        return self.build() if self._uses >= SCANS_PER_BUILD else None

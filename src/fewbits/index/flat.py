@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,42 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from fewbits.codes import Packed, check_packed, differing_bits, n_bytes, weighted_distances
 from fewbits.errors import BrokenFolderError, DataError
 from fewbits.index.base import FORMAT, FORMAT_VERSION, Index, Neighbours
-from fewbits.index.fast_scan import FastScan
+from fewbits.index.fast_scan import MIN_FAST_SCAN, FastScanCache
 from fewbits.index.ids import GrowingArray, Ids, IdTable, Rows, check_ids, has_duplicates, is_id, make_table, read_ids
 from fewbits.storage import load_folder, read_array, read_json, write_array, write_json
 from fewbits.validation import check_whole_number, smallest
 
 ENGINE = "flat"
-MIN_FAST_SCAN = 20_000  # fewer codes are scanned exactly in less time
-SCANS_PER_BUILD = 50  # exact scans that take as long as building a fast scan
-
-
-class FastScanCache:
-    """A cache of the fast scan of codes that do not change; safe to use from several threads.
-
-    The scan is built by :meth:`build`, or once it would have paid off.
-    """
-
-    def __init__(self, codes: Packed) -> None:
-        self._codes = codes
-        self._lock = threading.Lock()
-        self._scan: FastScan | None = None
-        self._uses = 0
-
-    def build(self) -> FastScan:
-        """Return the fast scan, built if necessary."""
-        with self._lock:
-            if self._scan is None:
-                self._scan = FastScan(self._codes)
-            return self._scan
-
-    def after_many_uses(self) -> FastScan | None:
-        """Return the fast scan if it was built, or build it after many calls."""
-        if self._scan is not None:
-            return self._scan
-        with self._lock:
-            self._uses += 1
-        return self.build() if self._uses >= SCANS_PER_BUILD else None
 
 
 class FlatIndex(Index):

@@ -1,19 +1,21 @@
-"""Data sets and their parts, the sources they are read from, and the rule that splits them."""
+"""Data sets and their parts, the rule that splits them, and the archives they are read from."""
 
 from __future__ import annotations
 
 import hashlib
+import os
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from fewbits.data.datasets.archives import cache_folder, data_folder, find_archive
 from fewbits.data.document import Document
-from fewbits.errors import ParameterError
+from fewbits.errors import MissingExtraError, MissingFileError, ParameterError
 
 Part = Literal["train", "validation", "test"]
 PARTS: tuple[Part, ...] = ("train", "validation", "test")
+DOWNLOAD_ATTEMPTS = 3
 
 
 def assign_split(dataset: str, document_id: object, thresholds: tuple[float, float]) -> Part:
@@ -94,3 +96,60 @@ class Source:
         if self.archive:
             return find_archive(self.archive, self.url, progress=progress)
         return data_folder() if data_folder().is_dir() else cache_folder()
+
+
+def cache_folder() -> Path:
+    """Return the user's cache folder of fewbits."""
+    # Not the platformdirs package: its folders differ on macOS and Windows, where archives would be downloaded again.
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "fewbits"
+
+
+def data_folder() -> Path:
+    """Return the folder in the environment variable FEWBITS_DATA, or else the cache folder."""
+    folder = os.environ.get("FEWBITS_DATA")
+    return Path(folder) if folder else cache_folder()
+
+
+def find_archive(name: str, url: str | None = None, *, progress: bool = False) -> Path:
+    """Return the path of an archive, downloading it into the cache if necessary.
+
+    :func:`fewbits.load_dataset` checks the contents, not the file, so that a repacked archive is accepted.
+    """
+    for folder in (data_folder(), cache_folder()):
+        if (folder / name).is_file():
+            return folder / name
+    if url is None:
+        raise MissingFileError(
+            f"{name} is not in {data_folder()}, and it has no download address",
+            hint=f"Put {name} there, or set its folder: FEWBITS_DATA=/path/to/folder",
+        )
+    return _download(name, url, progress=progress)
+
+
+def _download(name: str, url: str, *, progress: bool) -> Path:
+    try:
+        import pooch
+        import requests
+    except ImportError as error:
+        raise MissingExtraError(f"downloading {name}", extra="download") from error
+    # pooch writes to a temporary file first, and retries with growing pauses
+    pooch.get_logger().setLevel("ERROR")
+    store = pooch.create(
+        path=cache_folder(),
+        base_url="",
+        registry={name: None},
+        urls={name: url},
+        retry_if_failed=DOWNLOAD_ATTEMPTS - 1,
+    )
+    try:
+        return Path(store.fetch(name, downloader=pooch.HTTPDownloader(progressbar=progress, timeout=30)))
+    except (requests.RequestException, OSError) as error:
+        raise MissingFileError(
+            f"{name} could not be downloaded from {url}",
+            got=type(error).__name__,
+            hint=f"Without a network, put the file into {data_folder()} or set FEWBITS_DATA to its folder.",
+        ) from error
