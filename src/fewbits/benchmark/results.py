@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fewbits.benchmark.spec import Spec, file_name, run_key
+from fewbits.benchmark.spec import IdentifiedRun, Identity, Spec, file_name
 from fewbits.errors import BrokenFolderError, MissingFileError
 from fewbits.storage import read_json, write_json
 
@@ -24,7 +24,7 @@ PHASES = ("fit", "encode", "evaluate")
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(IdentifiedRun):
     """The outcome of one run: its specification with metrics and costs, or the error that ended it."""
 
     method: str
@@ -43,19 +43,12 @@ class Result:
     @property
     def file_name(self) -> str:
         """Return the name of the file, unique to the run's specification and data."""
-        return file_name(
-            self.method, self.dataset, self.bits, self.seed, self.part, self.parameters, self.data_fingerprint
-        )
+        return file_name(*self.identity, self.data_fingerprint)
 
     @property
-    def key(self) -> str:
-        """Return a key of the run's specification, without the fingerprint of the data."""
-        return run_key(self.method, self.dataset, self.bits, self.seed, self.part, self.parameters)
-
-    @property
-    def cell(self) -> str:
-        """Return the key of the table cell: shared by all runs that differ only in the seed."""
-        return run_key(self.method, self.dataset, self.bits, None, self.part, self.parameters)
+    def identity(self) -> Identity:
+        """Return the identity of the run, without the fingerprint of the data."""
+        return self.method, self.dataset, self.bits, self.seed, self.part, self.parameters
 
     def save(self, folder: Path) -> Path:
         """Write the result, replacing an earlier result of the same run."""

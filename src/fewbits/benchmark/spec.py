@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -33,8 +34,31 @@ MAX_SEED = 2**32 - 1  # of NumPy's generators
 UNRECORDED_PARAMETERS = ("n_bits", "random_state", *EXECUTION_PARAMETERS)
 
 
+Identity = tuple[str, str, int, int, str, dict[str, Any]]  # method, data set, bits, seed, part, parameters
+
+
+class IdentifiedRun(ABC):
+    """Anything that belongs to one run, and the keys and file names that follow from the run's identity."""
+
+    @property
+    @abstractmethod
+    def identity(self) -> Identity:
+        """Return what distinguishes the run from others on the same data."""
+
+    @property
+    def key(self) -> str:
+        """Return the key of the run; a specification and its result have the same."""
+        return run_key(*self.identity)
+
+    @property
+    def cell(self) -> str:
+        """Return the key of the table cell: shared by all runs that differ only in the seed."""
+        method, dataset, bits, _, part, parameters = self.identity
+        return run_key(method, dataset, bits, None, part, parameters)
+
+
 @dataclass(frozen=True)
-class Spec:
+class Spec(IdentifiedRun):
     """One run: the method with its parameters, the data set, and the part that provides the queries."""
 
     method: str
@@ -66,14 +90,9 @@ class Spec:
         return make_hasher(self.method, self.bits).get_params()[parameter]
 
     @property
-    def key(self) -> str:
-        """Return the key that the result of this run will have."""
-        return run_key(self.method, self.dataset_name, self.bits, self.seed, self.part, self.all_parameters)
-
-    @property
-    def cell(self) -> str:
-        """Return the key of the table cell: shared by all runs that differ only in the seed."""
-        return run_key(self.method, self.dataset_name, self.bits, None, self.part, self.all_parameters)
+    def identity(self) -> Identity:
+        """Return the identity that the result of this run will have."""
+        return self.method, self.dataset_name, self.bits, self.seed, self.part, self.all_parameters
 
     @property
     def dataset_name(self) -> str:
@@ -82,8 +101,7 @@ class Spec:
 
     def file_name(self, data_fingerprint: str) -> str:
         """Return the name of the result file."""
-        run = (self.method, self.dataset_name, self.bits, self.seed, self.part)
-        return file_name(*run, self.all_parameters, data_fingerprint)
+        return file_name(*self.identity, data_fingerprint)
 
 
 def run_key(method: str, dataset: str, bits: int, seed: int | None, part: str, parameters: dict[str, Any]) -> str:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from fewbits.storage import read_json, write_json
 
@@ -22,6 +22,7 @@ class Experiment(ABC, Generic[Facts]):
     """
 
     folder: ClassVar[str]  # inside the folder of results
+    fact: ClassVar[Callable[..., Any]]  # the dataclass of the facts; unused if from_json is overridden
     page: ClassVar[str | None] = None  # name of the rendered page; None if the report shows the facts
 
     @abstractmethod
@@ -34,9 +35,10 @@ class Experiment(ABC, Generic[Facts]):
         """Return the name of the JSON file."""
 
     @classmethod
-    @abstractmethod
     def from_json(cls, content: Any) -> Facts:
         """Return the facts in the content of a JSON file."""
+        facts: Any = [cls.fact(**one) for one in content] if isinstance(content, list) else cls.fact(**content)
+        return cast(Facts, facts)
 
     @classmethod
     def render(cls, facts: Sequence[Facts]) -> str:

@@ -49,6 +49,7 @@ class EstimatorComparison(Experiment[list[EstimatorFacts]]):
     """
 
     folder = "estimators"
+    fact = EstimatorFacts
     page = "estimators.md"
 
     dataset: Dataset
@@ -92,11 +93,6 @@ class EstimatorComparison(Experiment[list[EstimatorFacts]]):
     def file_name(cls, facts: list[EstimatorFacts]) -> str:
         """Return the name of the JSON file."""
         return f"estimators-{facts[0].dataset}-{facts[0].bits}bits.json"
-
-    @classmethod
-    def from_json(cls, content: Any) -> list[EstimatorFacts]:
-        """Return the facts in the content of a JSON file."""
-        return [EstimatorFacts(**one) for one in content]
 
     @classmethod
     def render(cls, facts: Sequence[list[EstimatorFacts]]) -> str:

@@ -50,6 +50,7 @@ class LatentSpace(Experiment[Figure]):
     """
 
     folder = "figures"
+    fact = Figure
 
     dataset: Dataset
     methods: Sequence[str] = SHOWN_METHODS
@@ -92,11 +93,6 @@ class LatentSpace(Experiment[Figure]):
     def file_name(cls, facts: Figure) -> str:
         """Return the name of the JSON file."""
         return f"{facts.method}-{facts.dataset}-{facts.bits}bits.json"
-
-    @classmethod
-    def from_json(cls, content: Any) -> Figure:
-        """Return the facts in the content of a JSON file."""
-        return Figure(**content)
 
 
 def nearest_words(

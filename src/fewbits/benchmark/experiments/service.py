@@ -17,7 +17,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import faiss
 import numpy as np
@@ -66,6 +65,7 @@ class ServiceLoad(Experiment[Load]):
     """Serve an engine of synthetic documents to parallel clients, with each way of reranking."""
 
     folder = "service"
+    fact = Load
     page = "service-load.md"  # service.md documents the service itself
 
     documents: int = 1_000_000
@@ -117,11 +117,6 @@ class ServiceLoad(Experiment[Load]):
     def file_name(cls, facts: Load) -> str:
         """Return the name of the JSON file."""
         return f"load-{facts.rescore}.json"
-
-    @classmethod
-    def from_json(cls, content: Any) -> Load:
-        """Return the facts in the content of a JSON file."""
-        return Load(**content)
 
     @classmethod
     def render(cls, facts: Sequence[Load]) -> str:

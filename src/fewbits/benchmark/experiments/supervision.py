@@ -39,6 +39,7 @@ class SupervisionComparison(Experiment[list[Supervision]]):
     """Fit with different amounts of supervision on the training part, and search it with another part."""
 
     folder = "supervision"
+    fact = Supervision
     page = "supervision.md"
 
     dataset: Dataset
@@ -83,11 +84,6 @@ class SupervisionComparison(Experiment[list[Supervision]]):
     def file_name(cls, facts: list[Supervision]) -> str:
         """Return the name of the JSON file."""
         return f"supervision-{facts[0].dataset}-{facts[0].bits}bits.json"
-
-    @classmethod
-    def from_json(cls, content: Any) -> list[Supervision]:
-        """Return the facts in the content of a JSON file."""
-        return [Supervision(**one) for one in content]
 
     @classmethod
     def render(cls, facts: Sequence[list[Supervision]]) -> str:
