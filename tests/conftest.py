@@ -20,10 +20,10 @@ from fewbits.data.datasets.base import cache_folder, find_archive
 from fewbits.errors import MissingFileError
 from helpers.corpora import tiny_documents
 
-settings.register_profile("fewbits", deadline=None)  # a busy machine is no failure
+settings.register_profile("fewbits", deadline=None)  # a slow machine must not fail a test
 settings.load_profile("fewbits")
 
-# Archives are looked for where the user has them, before the tests hide the user's cache.
+# Look for archives in the user's cache, which the tests hide below.
 os.environ.setdefault("FEWBITS_DATA", str(cache_folder()))
 
 
@@ -39,7 +39,7 @@ def engine(documents: list[Document]) -> SearchEngine:
 
 @pytest.fixture(scope="session")
 def benchmark_set() -> Callable[[str], Dataset]:
-    """Load a benchmark set once, where its archive is; else the test says that it is not here."""
+    """Return a function that loads a benchmark set once, and skips the test if its archive is missing."""
     loaded: dict[str, Dataset] = {}
 
     def load(name: str) -> Dataset:
@@ -58,7 +58,7 @@ def benchmark_set() -> Callable[[str], Dataset]:
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """No test reads or fills the user's cache, and none reaches the network."""
+    """Keep tests from using the user's cache and the network."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     for variable in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
         monkeypatch.setenv(variable, "http://127.0.0.1:9")

@@ -31,7 +31,7 @@ def compare(now: Path, before: str, *options: str) -> tuple[int, str, str]:
 
 def test_our_figures_are_printed_beside_the_published_ones_in_all_tables_of_the_paper(tmp_path: Path) -> None:
     store = save(tmp_path, 0.1, 0.2)
-    code, printed, said = compare(store, str(store))
+    code, printed, messages = compare(store, str(store))
     assert code == 0
     assert "0.150 ± 0.071 (0.067)" in printed
     for title in (
@@ -42,14 +42,14 @@ def test_our_figures_are_printed_beside_the_published_ones_in_all_tables_of_the_
     ):
         assert title in printed
     assert "(0.828)" in printed  # published, where we have no run yet
-    assert "No result is worse" in said
+    assert "No result is worse" in messages
 
 
 def test_a_cell_that_decreased_by_more_than_the_tolerance_is_named_and_the_exit_code_is_1(tmp_path: Path) -> None:
     before, now = save(tmp_path / "before", 0.5, 0.6), save(tmp_path / "now", 0.45, 0.6)
-    code, _, said = compare(now, str(before))
+    code, _, messages = compare(now, str(before))
     assert code == 1
-    assert "Worse: lsh ng20 32 bits: 0.5500 before, 0.5250 now" in said
+    assert "Worse: lsh ng20 32 bits: 0.5500 before, 0.5250 now" in messages
     assert compare(now, str(before), "--tolerance", "0.03")[0] == 0
     assert compare(before, str(now))[0] == 0
 
@@ -59,19 +59,19 @@ def test_runs_without_a_counterpart_are_counted_by_reason(tmp_path: Path) -> Non
     save(before, 0.9, method="itq", fingerprint="other")
     save(now, 0.1, method="itq")
     save(before, 0.9, method="itq", n_iterations=3)
-    code, _, said = compare(now, str(before))
+    code, _, messages = compare(now, str(before))
     assert code == 0
-    assert "1 runs compared, 3 without a counterpart" in said
+    assert "1 runs compared, 3 without a counterpart" in messages
     for reason in ("1 not run", "1 on different data", "1 with different parameters"):
-        assert reason in said
+        assert reason in messages
 
 
 def test_a_run_that_succeeded_before_and_fails_now_is_worse(tmp_path: Path) -> None:
     before, now = save(tmp_path / "before", 0.5), save(tmp_path / "now", 0.0, error="MemoryError: too much")
-    code, _, said = compare(now, str(before))
+    code, _, messages = compare(now, str(before))
     assert code == 1
-    assert "Worse: lsh ng20 32 bits: 0.5000 before, failed now: MemoryError: too much" in said
-    assert "1 runs compared, 0 without a counterpart" in said
+    assert "Worse: lsh ng20 32 bits: 0.5000 before, failed now: MemoryError: too much" in messages
+    assert "1 runs compared, 0 without a counterpart" in messages
 
 
 def test_it_is_an_error_if_no_run_can_be_compared(tmp_path: Path) -> None:

@@ -418,7 +418,7 @@ def test_export_of_a_method_without_onnx_form_is_an_error_and_leaves_no_file(
 
 @pytest.fixture
 def library(run: Run, tmp_path: Path) -> Path:
-    """An engine of records with titles, topics and years."""
+    """Save an engine of records with titles, topics and years."""
     records = [
         {"key": f"b{n}", "title": f"Boats {n}", "body": "boat harbour mast wind", "topic": "sea", "year": 2000 + n}
         for n in range(12)

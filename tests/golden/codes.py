@@ -1,7 +1,7 @@
-"""What every method learns from the corpus: its codes, and for some the distances of bits from flipping.
+"""Codes of every method on the corpus, and for some methods the margins of the bits.
 
-As a module (``python -m``) it prints them as JSON; it is run so, in a process of its own with one thread, because the
-number of threads changes the last digits of sums, and so codes.
+Run as a module (``python -m``), it prints them as JSON. The tests run it in a separate process with one thread, because
+the number of threads changes the last digits of sums, and so codes.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from fewbits.hashers.registry import METHODS, make_hasher
 from .corpus import read_corpus
 
 N_BITS = 32
-EVERY = 12  # document has its margins recorded
+EVERY = 12  # margins of every 12th document are recorded
 SMALL: dict[str, Any] = {"epochs": 10, "hidden": (32, 32)}
-BUDGETS: dict[str, dict[str, Any]] = {  # of the methods as their names alone make them
+BUDGETS: dict[str, dict[str, Any]] = {  # parameters that shorten training, by method
     "s-rbm": {**SMALL, "pretraining_epochs": 1},
     "ksh": {"n_steps": 40, "n_anchors": 60},
     "agh": {"n_anchors": 60},
     "shttm": {"n_turns": 3},
     **dict.fromkeys(("vdsh", "vdsh-s", "vdsh-sp", "nash", "nash-n", "nash-dn", "arm-dvae"), SMALL),
     **dict.fromkeys(("nash-dn-s", "psh-gs", "psh-arm"), SMALL),
-    "bernoulli-vae": {"epochs": 10},  # with the hidden layers and refinements that are theirs by default
+    "bernoulli-vae": {"epochs": 10},  # with the default hidden layers and refinements
     "pairwise": {"epochs": 10},
 }
 WITH_MARGINS = ("lsh", "itq", "sth", "ssh", "vdsh", "bernoulli-vae", "pairwise")
@@ -57,7 +57,7 @@ class Features:
         self.classes = np.array([document.labels[0] for document in documents])
 
     def few_labels(self, every: int) -> Any:
-        """Return the labels of every so-manieth document; the others have none."""
+        """Return the labels of one document in ``every``; the others have none."""
         return sparse.csr_array(self.labels.multiply((np.arange(self.X.shape[0]) % every == 0)[:, None]))
 
     def pairs(self) -> tuple[Any, Any]:
@@ -78,7 +78,7 @@ def wide_features() -> Features:
     """Return random rows of 2,100 features, half of whose values are in columns of the document's first label.
 
     With so many features encoders are linear by default, neighbours are found in fewer dimensions, and of a large first
-    layer only the rows of a batch's words are moved.
+    layer only the rows of a batch's words are updated.
     """
     documents = read_corpus()
     generator = np.random.default_rng(7)
@@ -92,7 +92,7 @@ def wide_features() -> Features:
 
 
 def fits() -> dict[str, Callable[[], tuple[Any, Any]]]:
-    """List what is learnt: functions that return a fitted hasher and the rows to encode, by name."""
+    """Return functions that fit a hasher and return it with the rows to encode, by name."""
     corpus, wide = text_features(), wide_features()
 
     def fit(method: str, on: Features = corpus, y: Any = None, **parameters: Any) -> tuple[Any, Any]:
@@ -141,8 +141,8 @@ def fits() -> dict[str, Callable[[], tuple[Any, Any]]]:
     }
 
 
-def machine() -> dict[str, Any]:
-    """Return what codes may depend on beside fewbits: the processor, as the libraries see it, and their versions."""
+def platform_facts() -> dict[str, Any]:
+    """Return facts on which codes depend: the processor as detected by the libraries, and their versions."""
     import torch
 
     blas = {f"{one['internal_api']} {one.get('architecture')}" for one in threadpool_info() if "architecture" in one}
@@ -153,13 +153,13 @@ def machine() -> dict[str, Any]:
     }
 
 
-def learnt_codes() -> dict[str, Any]:
-    """Learn everything; return codes in hexadecimal and margins, by name."""
-    found: dict[str, Any] = {"machine": machine(), "codes": {}, "margins": {}}
+def fitted_codes() -> dict[str, Any]:
+    """Fit everything; return codes in hexadecimal and margins, by name."""
+    found: dict[str, Any] = {"machine": platform_facts(), "codes": {}, "margins": {}}
     for name, fitted in fits().items():
         start = time.process_time()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # so short a training leaves bits that are constant
+            warnings.simplefilter("ignore", UserWarning)  # short training leaves constant bits
             hasher, X = fitted()
         found["codes"][name] = [code.tobytes().hex() for code in np.packbits(hasher.transform(X), axis=1)]
         if name in WITH_MARGINS:
@@ -169,7 +169,7 @@ def learnt_codes() -> dict[str, Any]:
 
 
 def one_thread_environment() -> dict[str, str]:
-    """Return the environment of a process that has one thread and imports this very fewbits."""
+    """Return the environment of a process with one thread that imports the tested fewbits."""
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
     package = Path(fewbits.__file__).resolve().parent.parent
     path = os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")])
@@ -177,7 +177,7 @@ def one_thread_environment() -> dict[str, str]:
 
 
 def codes_in_one_thread() -> dict[str, Any]:
-    """Learn everything in a process of its own that has one thread."""
+    """Fit everything in a separate process with one thread."""
     folder = Path(__file__).resolve().parent
     command = [sys.executable, "-m", f"{folder.name}.codes"]
     environment = one_thread_environment()
@@ -190,4 +190,4 @@ if __name__ == "__main__":
     import torch
 
     torch.set_num_threads(1)
-    json.dump(learnt_codes(), sys.stdout)
+    json.dump(fitted_codes(), sys.stdout)

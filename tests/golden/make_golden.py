@@ -3,16 +3,16 @@
 The tests beside this file compare the present code with them. Writing them again is a deliberate act: it declares the
 present behaviour to be the right one, so look at the difference before you commit it. From the project's folder:
 
-    python -m tests.golden.make_golden corpus    corpus.jsonl: synthetic documents, of which all else is made
+    python -m tests.golden.make_golden corpus    corpus.jsonl: synthetic documents, from which everything else is made
     python -m tests.golden.make_golden engines   engine/, embeddings-engine/, neural-engine/ and vdsh-engine/
-    python -m tests.golden.make_golden answers   answers.json: what the saved engines answer
-    python -m tests.golden.make_golden codes     codes.json: what every method learns from the corpus, in one thread
+    python -m tests.golden.make_golden answers   answers.json: answers of the saved engines
+    python -m tests.golden.make_golden codes     codes.json: codes of every method on the corpus, in one thread
     python -m tests.golden.make_golden names     names.json: the public names
     python -m tests.golden.make_golden results FOLDER
                                                  results.json: from the files <method>-<dataset>.json of a folder, each
                                                  with the "file", "metrics" and "parameters" of a run at 32 bits, seed 0
 
-Engines made again differ by the time they carry and by the names of their generations.
+Engines written again differ in their creation time and in the names of their generations.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from fewbits.hashers.registry import make_hasher
 from .codes import codes_in_one_thread
 from .corpus import HERE, embeddings, make_corpus, read_corpus
 from .names import public_names
-from .questions import COMMANDS, ask, embedding_cases, run_command, text_cases
+from .questions import COMMANDS, embedding_cases, query_engine, run_command, text_cases
 
 ENGINES = ("engine", "embeddings-engine", "neural-engine", "vdsh-engine")
 
@@ -57,10 +57,10 @@ def write_engines() -> None:
     _settle("engine", engine)
 
     table = embeddings()
-    standing = [
+    numbered = [
         Document(n, f"number {n}", (f"group {n % 3}",), {"even": n % 2 == 0, "half": n // 2}) for n in range(40)
     ]
-    made = SearchEngine.from_embeddings(table, documents=standing, n_bits=16, random_state=0)
+    made = SearchEngine.from_embeddings(table, documents=numbered, n_bits=16, random_state=0)
     _save("embeddings-engine", made)
 
     neural = make_hasher("bernoulli-vae", 32, 0, hidden=(48,), epochs=20)
@@ -83,7 +83,7 @@ def _save(name: str, engine: SearchEngine) -> None:
 
 
 def _settle(name: str, engine: SearchEngine) -> None:
-    """Bring what a write-ahead log holds into the database, so that the folder can be copied."""
+    """Move the write-ahead log into the database, so that the folder can be copied."""
     del engine
     gc.collect()
     [database] = (HERE / name).glob("*/documents.sqlite")
@@ -94,7 +94,7 @@ def _settle(name: str, engine: SearchEngine) -> None:
 
 
 def write_answers() -> None:
-    """Ask the saved engines, each question of a fresh copy."""
+    """Query the saved engines, each time a fresh copy."""
     with tempfile.TemporaryDirectory() as folder:
         found: dict[str, Any] = {name: _answers(name, Path(folder)) for name in ENGINES}
         copy = shutil.copytree(HERE / "engine", Path(folder) / "commands")
@@ -111,7 +111,7 @@ def _answers(name: str, folder: Path) -> list[dict[str, Any]]:
         embedding_cases() if name == "embeddings-engine" else text_cases(texts, ids)
     ):
         copy = shutil.copytree(HERE / name, folder / f"{name}-{number}")
-        answer = ask(SearchEngine.load(copy), question, arguments)
+        answer = query_engine(SearchEngine.load(copy), question, arguments)
         found.append({"question": question, "arguments": arguments, "answer": answer})
     return found
 
@@ -162,7 +162,7 @@ WRITERS: dict[str, Callable[..., None]] = {
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write what is named by the first argument."""
+    """Write the files named by the first argument."""
     if not arguments or arguments[0] not in WRITERS or (len(arguments) == 2) != (arguments[0] == "results"):
         sys.exit(__doc__)
     WRITERS[arguments[0]](*arguments[1:])

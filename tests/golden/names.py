@@ -42,7 +42,7 @@ def _commands(command: Any, path: tuple[str, ...] = ("fewbits",)) -> Iterator[tu
 
 
 def http_fields() -> dict[str, dict[str, list[str]]]:
-    """Return for each path and verb what may be sent, what must be, and what comes back, by dotted names."""
+    """Return the fields of requests, the required ones, and those of responses, per path and verb, as dotted names."""
     described = json.loads(OPENAPI.read_text())
     found = {}
     for path, verbs in described["paths"].items():

@@ -1,4 +1,4 @@
-"""What is asked of the saved engines, and their answers in a form that can be compared."""
+"""Queries of the saved engines, and their answers in a form that can be compared."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ TEXTS = (
 )
 
 
-def ask(engine: SearchEngine, question: str, arguments: dict[str, Any]) -> Any:
-    """Ask an engine, and return its answer as JSON; of an error its kind."""
+def query_engine(engine: SearchEngine, question: str, arguments: dict[str, Any]) -> Any:
+    """Query an engine, and return its answer as JSON, or the type of its error."""
     try:
         return json.loads(json.dumps(QUESTIONS[question](engine, **arguments)))
     except FewbitsError as error:
@@ -73,20 +73,24 @@ def _explanation(found: Explanation) -> dict[str, Any]:
 
 def _info(engine: SearchEngine) -> dict[str, Any]:
     info = {name: value for name, value in engine.info().items() if name not in ("created", "fewbits")}
-    del info["drift"]["advice"]  # a sentence, which may be put better
+    del info["drift"]["advice"]  # a sentence, whose wording may change
     return info
 
 
 def _change(engine: SearchEngine, **then: Any) -> Any:
-    """Change the engine, and look at it; ``then`` is the same question for all states."""
+    """Change the engine, then query it; ``then`` are the arguments of the search."""
     documents = read_corpus()
     added = engine.add(
         [Document("e1", documents[5].text, ("railways",), {"year": 1999}), Document("e2", "comet orbit")]
     )
     updated = engine.update([replace(documents[1], text=documents[7].text)])
     removed = engine.remove(["d002", "d003"])
-    looked = (_info(engine)["drift"], ask(engine, "search", then), ask(engine, "similar", {"id": "e1", "k": 5}))
-    return [added, updated, removed, len(engine), *looked]
+    queried = (
+        _info(engine)["drift"],
+        query_engine(engine, "search", then),
+        query_engine(engine, "similar", {"id": "e1", "k": 5}),
+    )
+    return [added, updated, removed, len(engine), *queried]
 
 
 QUESTIONS: dict[str, Callable[..., Any]] = {
@@ -108,7 +112,7 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
 
 
 def text_cases(all_texts: Sequence[str], ids: Sequence[Any]) -> list[Case]:
-    """List what is asked of an engine that was made from texts."""
+    """Return the queries of an engine of texts."""
     first, boat, *_ = TEXTS
     filters: list[dict[str, Any]] = [
         {"labels": ["sailing"]},
@@ -151,7 +155,7 @@ def text_cases(all_texts: Sequence[str], ids: Sequence[Any]) -> list[Case]:
 
 
 def embedding_cases() -> list[Case]:
-    """List what is asked of an engine that was made from embeddings."""
+    """Return the queries of an engine of embeddings."""
     table = embeddings()
     query = (table[4] + 0.5 * table[9]).round(4).tolist()
     return [

@@ -1,4 +1,4 @@
-"""Names in the programs of users stay: those of today may be joined by others, and none goes."""
+"""Public names are stable: new ones may be added, none is removed."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def test_a_command_has_its_options_and_arguments(command: str, names: dict[str, 
 
 
 @pytest.mark.parametrize("route", GOLDEN["http"])
-def test_a_path_of_http_takes_and_gives_its_fields(route: str, names: dict[str, Any]) -> None:
+def test_a_route_keeps_its_request_and_response_fields(route: str, names: dict[str, Any]) -> None:
     before, now = GOLDEN["http"][route], names["http"][route]
     assert set(before["sent"]) <= set(now["sent"])
-    assert set(now["needed"]) <= set(before["needed"])  # what was a whole request still is one
+    assert set(now["needed"]) <= set(before["needed"])  # no field has become required
     assert set(before["answers"]) <= set(now["answers"])
 
 
@@ -50,6 +50,6 @@ def test_an_estimator_has_its_parameters_with_their_defaults(estimator: str, nam
     assert {name: now.get(name) for name in GOLDEN["estimators"][estimator]} == GOLDEN["estimators"][estimator]
 
 
-def test_every_result_file_has_the_name_that_its_content_gives() -> None:
+def test_the_name_of_a_result_file_follows_from_its_content() -> None:
     assert len(RESULTS) > 1000
     assert [path.name for path in RESULTS if Result.load(path).file_name != path.name] == []

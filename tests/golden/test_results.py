@@ -1,4 +1,4 @@
-"""Runs on the benchmark sets give the figures that they gave, in a file of the same name."""
+"""Runs on the benchmark sets give the same figures, in files of the same names."""
 
 from __future__ import annotations
 
@@ -27,18 +27,16 @@ RUNS = {
 }
 
 
-def test_the_runs_are_of_methods_that_there_are() -> None:
+def test_every_golden_run_is_of_an_existing_method() -> None:
     assert {key.rpartition("-")[0] for key in GOLDEN} <= METHODS.keys()
     assert {f"{method}-{dataset}" for method in QUICK for dataset in ("ng20", "tmc")} <= RUNS.keys()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("key", RUNS)
-def test_a_run_gives_the_figures_that_it_gave(
-    key: str, benchmark_set: Callable[[str], Dataset], tmp_path: Path
-) -> None:
+def test_a_run_gives_the_same_figures(key: str, benchmark_set: Callable[[str], Dataset], tmp_path: Path) -> None:
     method, dataset = RUNS[key]
-    benchmark_set(dataset)  # or the test is skipped
+    benchmark_set(dataset)  # skips the test if the archive is missing
     run = ["evaluate", "--method", method, "--dataset", dataset, "--bits", "32", "--seed", "0"]
     subprocess.run(
         [sys.executable, "-m", "fewbits", *run, "--save", "--results", str(tmp_path / "results")],

@@ -1,4 +1,4 @@
-"""What each method computes, against brute force and known solutions."""
+"""Methods compared with brute force and known solutions."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from fewbits.nn.losses import gaussian_kl
 
 pytestmark = pytest.mark.filterwarnings("ignore::fewbits.hashers._neural.ConstantBitsWarning")
 WEAK = ("lsh", "sph", "sth", "ssh", "shttm")
-ROWS = 211  # a number that is no other size here
+ROWS = 211  # not equal to any other size in these tests
 
 
 def topic_corpus(
-    count: int = ROWS, topics: int = 4, words_a_topic: int = 30, seed: int = 0
+    count: int = ROWS, topics: int = 4, words_per_topic: int = 30, seed: int = 0
 ) -> tuple[Any, NDArray[np.int64]]:
-    """Documents of one topic each, with words of its own and some that all share; rows of length 1."""
+    """Return documents on one topic each, with words of the topic and common words; rows of length 1."""
     generator = np.random.default_rng(seed)
     topic_of = generator.integers(0, topics, count)
-    table = np.zeros((count, (topics + 1) * words_a_topic), dtype=np.float32)
+    table = np.zeros((count, (topics + 1) * words_per_topic), dtype=np.float32)
     for row, topic in enumerate(topic_of):
-        of_topic = np.where(generator.random(25) < 0.3, topics, topic)  # the last words are everyone's
-        np.add.at(table[row], generator.integers(0, words_a_topic, 25) + of_topic * words_a_topic, 1)
+        of_topic = np.where(generator.random(25) < 0.3, topics, topic)  # the last words are common to all topics
+        np.add.at(table[row], generator.integers(0, words_per_topic, 25) + of_topic * words_per_topic, 1)
     return sparse.csr_array(table / np.linalg.norm(table, axis=1, keepdims=True)), topic_of
 
 
 def uniform_box(ranges: tuple[float, ...], count: int = 2000) -> NDArray[np.float64]:
-    """Points of a box, turned into a space of more dimensions."""
+    """Return points of a box, rotated into a space of more dimensions."""
     generator = np.random.default_rng(0)
     points = (generator.random((count, len(ranges))) - 0.5) * ranges
     turn = np.linalg.qr(generator.standard_normal((6, 6)))[0][: len(ranges)]
@@ -71,7 +71,7 @@ def test_the_analytic_eigenfunctions_are_those_of_a_graph_on_uniform_points() ->
         assert abs(analytic @ found) / np.linalg.norm(analytic) > 0.99
 
 
-def test_a_row_outside_of_the_training_range_gets_the_code_of_the_end_of_it() -> None:
+def test_a_row_outside_the_training_range_is_clipped_to_it() -> None:
     rows = np.linspace(0, 1, 50)[:, None] * np.array([[1.0, 0.0, 0.0]])
     hasher = make_hasher("sph", 3).fit(rows)
     assert np.array_equal(hasher.transform(rows[-1:] * 1.7), hasher.transform(rows[-1:]))
@@ -90,14 +90,14 @@ def test_self_taught_vectors_of_a_graph_with_two_parts_are_those_of_a_dense_solv
     assert values[2] > 1e-3
     found = smooth_vectors(sparse.csr_array(graph), 5, np.random.RandomState(0))
     assert np.abs(np.abs(np.sum(found[:, 1:] * (degrees @ vectors[:, 2:6]), axis=0)) - 1).max() < 1e-4
-    # Of the two vectors of 0, the constant is left out; the other tells the parts apart.
+    # Of the two eigenvectors of eigenvalue 0, the constant one is left out; the other separates the parts.
     assert np.abs(degrees @ found[:, 0] @ np.ones(size)).max() < 1e-4
     assert np.ptp(found[:300, 0]) < 1e-6
     assert np.ptp(found[300:, 0]) < 1e-6
     assert found[0, 0] * found[-1, 0] < 0
 
 
-def test_a_few_documents_that_are_joined_to_no_others_take_no_bit() -> None:
+def test_a_few_unconnected_documents_use_no_bit() -> None:
     graph = np.ones((300, 300)) * np.random.default_rng(0).random((300, 300)).round(1)
     graph[:298, 298:] = graph[298:, :298] = 0
     graph = np.triu(graph, 1) + np.triu(graph, 1).T
@@ -106,7 +106,7 @@ def test_a_few_documents_that_are_joined_to_no_others_take_no_bit() -> None:
 
 
 @pytest.mark.parametrize("name", ["sth", "agh"])
-def test_topics_of_a_corpus_in_two_parts_that_share_no_word_are_told_apart(name: str) -> None:
+def test_topics_of_a_corpus_in_two_parts_without_common_words_are_separated(name: str) -> None:
     (one, topics_of_one), (other, topics_of_other) = topic_corpus(700), topic_corpus(500, seed=5)
     order = np.random.default_rng(0).permutation(1200)
     rows = sparse.csr_array(sparse.block_diag([one, other]))[order]
@@ -116,7 +116,7 @@ def test_topics_of_a_corpus_in_two_parts_that_share_no_word_are_told_apart(name:
     assert precision_at_k(codes[900:], topic_of[900:], codes[:900], topic_of[:900], k=50) > 0.95
 
 
-def test_of_two_documents_the_smooth_vector_tells_one_from_the_other() -> None:
+def test_the_smooth_vector_of_two_documents_separates_them() -> None:
     graph = sparse.csr_array(np.array([[0.0, 0.5], [0.5, 0.0]]))
     vectors = smooth_vectors(graph, 4, np.random.RandomState(0))
     assert vectors.shape == (2, 1)
@@ -140,12 +140,12 @@ def test_every_bit_of_kernel_hashing_explains_more_of_the_similarity() -> None:
     assert (np.diff([0, *hasher.objective_]) > 0).all()
     assert hasher.objective_[-1] > 0.5
     signs = hasher.transform(rows).astype(np.float64) * 2 - 1
-    wanted = 8 * np.where(np.equal.outer(topic_of, topic_of), 1, -1)
-    left = [wanted - signs[:, :bit] @ signs[:, :bit].T for bit in range(1, 9)]
-    assert np.allclose(hasher.objective_, [1 - (rest**2).sum() / (wanted**2).sum() for rest in left], atol=1e-6)
+    similarity = 8 * np.where(np.equal.outer(topic_of, topic_of), 1, -1)
+    left = [similarity - signs[:, :bit] @ signs[:, :bit].T for bit in range(1, 9)]
+    assert np.allclose(hasher.objective_, [1 - (rest**2).sum() / (similarity**2).sum() for rest in left], atol=1e-6)
 
 
-def test_the_boltzmann_machines_reconstruct_better_epoch_by_epoch() -> None:
+def test_the_reconstruction_error_of_boltzmann_machines_decreases() -> None:
     rows, _ = topic_corpus()
     parameters: dict[str, Any] = {"hidden": (30, 20), "pretraining_epochs": 8, "epochs": 3, "batch_size": 20}
     errors = make_hasher("s-rbm", 8, 0, **parameters).fit(rows).pretraining_errors_
@@ -170,15 +170,13 @@ def test_the_gaussian_divergence_is_that_of_torch_and_of_samples() -> None:
 def test_topics_that_were_planted_are_found_by_tag_topic_hashing() -> None:
     rows, topic_of = topic_corpus(400)
     hasher: Any = make_hasher("shttm", 8, 0, topic_passes=20).fit(rows, topic_of)
-    by_planted = hasher.topics_.reshape(8, 5, 30).sum(axis=2)  # (topics found, planted topics and what all share)
+    by_planted = hasher.topics_.reshape(8, 5, 30).sum(axis=2)  # (topics found, planted topics and common words)
     of_own_words = by_planted[:, :4] / by_planted[:, :4].sum(axis=1, keepdims=True)
     assert (of_own_words.max(axis=0) > 0.9).all()  # every planted topic is some found one, nearly pure
 
 
 @pytest.mark.parametrize("name", ["vdsh", "nash"])
-def test_rows_encoded_some_at_a_time_have_the_codes_that_they_have_together(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_encoded_in_blocks_have_the_same_codes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rows, _ = topic_corpus()
     hasher = make_hasher(name, 8, 0, epochs=2, hidden=(20, 10)).fit(rows)
     together = hasher.transform(rows)
@@ -192,16 +190,16 @@ def test_the_functions_of_anchor_graph_hashing_are_eigenvectors_of_its_graph_by_
     hasher: Any = make_hasher("agh", 4, 0, n_anchors=20).fit(rows)
     fitted = hasher.directions_, hasher.anchors_, hasher.bandwidth_
     z = anchor_weights(rows, *fitted, hasher.n_nearest).toarray().astype(float)
-    graph = z @ np.diag(1 / z.sum(axis=0)) @ z.T  # documents are as near as this says; its rows sum to 1
+    graph = z @ np.diag(1 / z.sum(axis=0)) @ z.T  # similarities of the documents; rows sum to 1
     assert np.allclose(graph.sum(axis=1), 1)
     _, vectors = np.linalg.eigh(graph)
-    wanted = vectors[:, ::-1][:, 1:5]  # without the constant one
+    expected = vectors[:, ::-1][:, 1:5]  # without the constant one
     found = z @ hasher.weights_
     found /= np.linalg.norm(found, axis=0)
-    assert np.abs(np.abs((found * wanted).sum(axis=0)) - 1).max() < 1e-3
+    assert np.abs(np.abs((found * expected).sum(axis=0)) - 1).max() < 1e-3
 
 
-def test_the_codes_and_factors_of_tag_topic_hashing_are_where_their_objective_is_flat() -> None:
+def test_the_objective_of_tag_topic_hashing_has_a_zero_gradient_at_its_codes_and_factors() -> None:
     generator = np.random.default_rng(0)
     hasher: Any = make_hasher("shttm", 5, 0, n_turns=1)
     tags = sparse.csr_array(generator.random((30, 4)) < 0.3, dtype=np.uint8)  # several labels, and none in some rows
@@ -209,17 +207,17 @@ def test_the_codes_and_factors_of_tag_topic_hashing_are_where_their_objective_is
     codes = torch.from_numpy(hasher._codes(theta, tags, np.random.RandomState(0))).requires_grad_()
     start = theta + 0.01 * np.random.RandomState(0).standard_normal(theta.shape)
     labelled = torch.from_numpy(np.diff(tags.indptr) > 0)[:, None]
-    wanted = torch.from_numpy(tags.toarray().astype(float))
-    confidence = torch.where(wanted > 0, torch.tensor(1.0).double(), hasher.absent) * labelled
+    targets = torch.from_numpy(tags.toarray().astype(float))
+    confidence = torch.where(targets > 0, torch.tensor(1.0).double(), hasher.absent) * labelled
 
     def objective(codes: torch.Tensor, factors: torch.Tensor) -> torch.Tensor:
-        misfit = (confidence * (wanted - codes @ factors) ** 2).sum()
+        misfit = (confidence * (targets - codes @ factors) ** 2).sum()
         ridge = hasher.tag_ridge * (factors**2).sum()
         return misfit + ridge + hasher.topic_weight * ((codes - torch.from_numpy(theta)) ** 2).sum()
 
-    # One turn: factors for the start, then codes for these factors.
+    # One iteration: factors for the start, then codes for these factors.
     left = torch.einsum("nt,nk,nl->tkl", confidence, torch.from_numpy(start), torch.from_numpy(start))
-    right = torch.einsum("nt,nk->tk", confidence * wanted, torch.from_numpy(start))
+    right = torch.einsum("nt,nk->tk", confidence * targets, torch.from_numpy(start))
     factors = torch.linalg.solve(left + hasher.tag_ridge * torch.eye(5), right).T
     (slope,) = torch.autograd.grad(objective(codes, factors), codes)
     assert slope.abs().max() < 1e-7
@@ -229,7 +227,7 @@ def test_the_codes_and_factors_of_tag_topic_hashing_are_where_their_objective_is
 
 
 @pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.setting != "unsupervised"])
-def test_documents_with_several_labels_and_with_none_are_learnt_from(name: str) -> None:
+def test_documents_with_several_labels_and_without_labels_are_used(name: str) -> None:
     rows, topic_of = topic_corpus(300)
     labels = np.eye(4, dtype=np.uint8)[topic_of]
     labels[::5, 0] = 1
@@ -241,7 +239,7 @@ def test_documents_with_several_labels_and_with_none_are_learnt_from(name: str) 
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_planted_topics_are_told_apart_by_every_method(name: str) -> None:
+def test_planted_topics_are_separated_by_every_method(name: str) -> None:
     rows, topic_of = topic_corpus(600, topics=6)
     quick: dict[str, Any] = {"s-rbm": {"hidden": (50, 50), "batch_size": 20, "pretraining_epochs": 10}}.get(name, {})
     if "epochs" in METHODS[name].preset:
@@ -250,12 +248,12 @@ def test_planted_topics_are_told_apart_by_every_method(name: str) -> None:
     precision = precision_at_k(
         hasher.transform(rows[400:]), topic_of[400:], hasher.transform(rows[:400]), topic_of[:400], k=30
     )
-    # A random ranking has 1 in 6. The weak ones have good bits and, from so few topics, many that say nothing.
+    # A random ranking has 1 in 6. The weak ones have good bits and, from few topics, many without information.
     assert precision > (0.3 if name in WEAK else 0.8)
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_nothing_that_is_learnt_has_a_place_for_each_training_document(name: str) -> None:
+def test_no_fitted_array_has_an_entry_per_training_document(name: str) -> None:
     rows, topic_of = topic_corpus()
     parameters = {"n_anchors": 40} if name in ("ksh", "agh") else {}
     if "epochs" in METHODS[name].hasher().get_params():
@@ -277,7 +275,7 @@ def test_a_method_that_learns_from_labels_refuses_none_one_class_and_too_many(na
         make_hasher(name, 8).fit(rows, np.full(ROWS, -1))
 
 
-def test_the_class_code_of_documents_is_one_codeword_a_class() -> None:
+def test_documents_of_a_class_share_one_codeword() -> None:
     rows, topic_of = topic_corpus()
     codes = make_hasher("class-code", 8, 0).fit(rows, topic_of).transform(rows)
     assert len(np.unique(codes, axis=0)) == 4
@@ -285,7 +283,7 @@ def test_the_class_code_of_documents_is_one_codeword_a_class() -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_rows_with_wide_indices_are_learnt_from_and_encoded_like_others(name: str) -> None:
+def test_rows_with_64_bit_indices_give_the_same_codes_with_every_method(name: str) -> None:
     rows, topic_of = topic_corpus()
     wide = rows.copy()
     wide.indices, wide.indptr = rows.indices.astype(np.int64), rows.indptr.astype(np.int64)

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::fewbits.hashers._neural.Constan
 
 
 def quick(name: str, n_bits: Any, random_state: Any = None, **parameters: Any) -> Hasher:
-    """Make a hasher that learns in a moment."""
+    """Make a hasher that is fitted quickly."""
     return make_hasher(name, n_bits, random_state, **quick_parameters(name), **parameters)
 
 
@@ -56,7 +56,7 @@ def test_every_hasher_keeps_scikit_learns_contract(estimator: Any, check: Callab
 
 
 @ALL
-def test_codes_are_zero_and_one_bytes_of_the_length_asked_for(name: str) -> None:
+def test_codes_are_bytes_of_0_and_1_with_the_given_length(name: str) -> None:
     codes = quick(name, 13, 0).fit(some_rows(), some_labels()).transform(some_rows())
     assert codes.shape == (200, 13)
     assert codes.dtype == np.uint8
@@ -129,7 +129,7 @@ def test_a_hasher_with_a_generator_as_its_seed_can_be_written(name: str, tmp_pat
 def test_a_tall_table_of_many_words_is_never_made_dense(name: str) -> None:
     parameters = quick_parameters(name)
     if getattr(make_hasher(name, 32), "hidden", None):
-        parameters = {**parameters, "hidden": (20, 20)}  # what is measured is not the size of the networks
+        parameters = {**parameters, "hidden": (20, 20)}  # the size of the networks is not measured
     script = f"""
 import numpy as np
 from fewbits.benchmark.evaluate import reset_peak_memory, peak_memory_mb
@@ -179,7 +179,7 @@ def test_differing_bits_of_random_hyperplanes_estimate_the_angle() -> None:
     assert np.abs(share - angle).max() < 0.05
 
 
-def test_more_turns_of_itq_lower_the_quantisation_error() -> None:
+def test_more_iterations_of_itq_lower_the_quantisation_error() -> None:
     generator = np.random.default_rng(0)
     rows = generator.standard_normal((500, 8)) * np.arange(1, 9)
 
@@ -188,7 +188,7 @@ def test_more_turns_of_itq_lower_the_quantisation_error() -> None:
         projected = rows @ hasher.weights_ - hasher.offsets_
         return float(((np.sign(projected) - projected) ** 2).sum())
 
-    errors = [error(turns) for turns in (0, 1, 5, 50)]
+    errors = [error(count) for count in (0, 1, 5, 50)]
     assert errors == sorted(errors, reverse=True)
     assert errors[-1] < errors[0]
 

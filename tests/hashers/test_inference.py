@@ -46,6 +46,6 @@ def test_codes_without_torch_are_the_same_in_every_batch_and_order(
     assert np.abs(hasher.margins(rows))[by_torch != codes].max(initial=0) < 1e-5  # up to rounding
     generator = np.random.default_rng(0)
     order = generator.permutation(len(codes))
-    cuts = np.cumsum(generator.choice([1, 7, 100, 1000], len(codes)))
-    for some in np.split(order, cuts[cuts < len(codes)]):  # alone, too
+    boundaries = np.cumsum(generator.choice([1, 7, 100, 1000], len(codes)))
+    for some in np.split(order, boundaries[boundaries < len(codes)]):  # alone, too
         assert np.array_equal(hasher.transform(rows[some]), codes[some])

@@ -13,21 +13,14 @@ import pytest
 import torch
 from scipy import sparse
 
-from fewbits import BernoulliVAE, PairwiseHasher, precision_at_k
+from fewbits import BernoulliVAE, PairwiseHasher
 from fewbits.errors import DataError, MissingExtraError, ParameterError
 from fewbits.hashers._neural import ConstantBitsWarning, EmptyDocumentsWarning, NeuralHasher
 from fewbits.hashers.registry import read_hasher, write_hasher
 from fewbits.nn.layers import SparseBatch
-from helpers.corpora import topic_rows
+from helpers.training import CLASSES, NEW_ROWS, QUICK, ROWS, precision
 
 pytestmark = pytest.mark.filterwarnings("ignore::fewbits.hashers._neural.ConstantBitsWarning")
-QUICK: dict[str, Any] = {"n_bits": 16, "epochs": 12, "random_state": 0}
-ROWS, CLASSES = topic_rows()
-NEW_ROWS, NEW_CLASSES = topic_rows(seed=1)
-
-
-def precision(hasher: Any) -> float:
-    return precision_at_k(hasher.transform(NEW_ROWS), NEW_CLASSES, hasher.transform(ROWS), CLASSES, k=50)
 
 
 def test_unsupervised_codes_find_documents_of_the_same_topic() -> None:

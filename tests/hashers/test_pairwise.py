@@ -11,16 +11,9 @@ from sklearn.svm import LinearSVC
 
 from fewbits import PairwiseHasher, precision_at_k
 from fewbits.errors import DataError
-from helpers.corpora import topic_rows
+from helpers.training import CLASSES, NEW_ROWS, QUICK, ROWS, precision
 
 pytestmark = pytest.mark.filterwarnings("ignore::fewbits.hashers._neural.ConstantBitsWarning")
-QUICK: dict[str, Any] = {"n_bits": 16, "epochs": 12, "random_state": 0}
-ROWS, CLASSES = topic_rows()
-NEW_ROWS, NEW_CLASSES = topic_rows(seed=1)
-
-
-def precision(hasher: Any) -> float:
-    return precision_at_k(hasher.transform(NEW_ROWS), NEW_CLASSES, hasher.transform(ROWS), CLASSES, k=50)
 
 
 @pytest.mark.parametrize(
@@ -33,17 +26,17 @@ def test_every_kind_of_pair_trains(options: dict[str, Any]) -> None:
 
 
 def test_a_linear_encoder_is_blended_with_svms_that_predict_a_bits_majority_value_per_label() -> None:
-    options = {**QUICK, "hidden": (), "epochs": 1}  # not yet sure of the labels
+    options = {**QUICK, "hidden": (), "epochs": 1}  # too few to predict the labels well
     trained, blended, svms = (
         PairwiseHasher(**options, svm_share=share).fit(ROWS, CLASSES) for share in (0.0, 1 / 3, 1.0)
     )
     of_label = np.array([trained.transform(ROWS[label == CLASSES]).mean(axis=0) >= 0.5 for label in range(3)])
-    agreed, taught = (float((one.transform(ROWS) == of_label[CLASSES]).mean()) for one in (trained, svms))
-    assert agreed < 0.9 * taught
-    (learnt_weights, _), (blended_weights, _), (svm_weights, _) = (
+    agreement, svm_agreement = (float((one.transform(ROWS) == of_label[CLASSES]).mean()) for one in (trained, svms))
+    assert agreement < 0.9 * svm_agreement
+    (trained_weights, _), (blended_weights, _), (svm_weights, _) = (
         hasher.encoder_layers_[0] for hasher in (trained, blended, svms)
     )
-    assert np.allclose(blended_weights, 2 / 3 * learnt_weights + 1 / 3 * svm_weights, atol=1e-5)
+    assert np.allclose(blended_weights, 2 / 3 * trained_weights + 1 / 3 * svm_weights, atol=1e-5)
     assert precision(blended) >= precision(trained)
 
 
@@ -53,13 +46,13 @@ def test_an_svm_is_fitted_to_labelled_documents_with_words_weighted_by_naive_bay
     labels = np.where(np.arange(300) < labelled, CLASSES, -1)
     trained, svms = (PairwiseHasher(**options, svm_share=share).fit(ROWS, labels) for share in (0.0, 1.0))
     of_label = np.array([trained.transform(ROWS[label == labels]).mean(axis=0) >= 0.5 for label in range(3)])
-    wanted, rows = of_label[labels[:labelled]], ROWS[:labelled].toarray()
-    told = [bit for bit in range(wanted.shape[1]) if 0 < wanted[:, bit].sum() < len(wanted)]
-    assert told
-    for bit in told:
-        one, zero = (rows[wanted[:, bit] == side].sum(axis=0) + 0.1 for side in (True, False))
+    targets, rows = of_label[labels[:labelled]], ROWS[:labelled].toarray()
+    varying = [bit for bit in range(targets.shape[1]) if 0 < targets[:, bit].sum() < len(targets)]
+    assert varying
+    for bit in varying:
+        one, zero = (rows[targets[:, bit] == side].sum(axis=0) + 0.1 for side in (True, False))
         ratio = np.log((one / one.sum()) / (zero / zero.sum()))
-        expected = LinearSVC(random_state=0).fit(rows * ratio, wanted[:, bit]).coef_[0] * ratio
+        expected = LinearSVC(random_state=0).fit(rows * ratio, targets[:, bit]).coef_[0] * ratio
         found = svms.encoder_layers_[0][0][:, bit]
         assert found @ expected / np.linalg.norm(found) / np.linalg.norm(expected) > 0.999
 
@@ -88,8 +81,8 @@ def test_pairs_alone_are_enough_to_learn_topics() -> None:
     generator = np.random.default_rng(0)
     pairs = generator.integers(0, len(CLASSES), (400, 2))
     same = CLASSES[pairs[:, 0]] == CLASSES[pairs[:, 1]]
-    taught = PairwiseHasher(**QUICK).fit_pairs(ROWS, pairs, same)
-    assert precision(taught) > 0.85
+    hasher = PairwiseHasher(**QUICK).fit_pairs(ROWS, pairs, same)
+    assert precision(hasher) > 0.85
 
 
 def test_a_validation_part_without_labels_is_evaluated_by_its_words() -> None:
@@ -111,7 +104,7 @@ def test_a_corpus_with_all_documents_in_pairs_leaves_none_for_validation() -> No
 
 
 def with_unused_words(rows: Any) -> Any:
-    """The same documents with so many features that an encoder is linear."""
+    """Return the same rows with enough features for a linear encoder by default."""
     return sparse.hstack([rows, sparse.csr_array((rows.shape[0], 2000), dtype=np.float32)], format="csr")
 
 
@@ -128,13 +121,15 @@ def test_rows_with_64_bit_indices_give_the_same_codes() -> None:
 def test_words_have_full_weight_only_if_fewer_than_half_of_the_documents_are_labelled(
     labelled: int, words_count: bool, missing: Any
 ) -> None:
-    def weighed_words(labels: Any) -> float:
+    def reconstruction_loss(labels: Any) -> float:
         hasher = PairwiseHasher(**{**QUICK, "epochs": 1}, n_neighbours=0).fit(with_unused_words(ROWS), labels)
         return hasher.history_[0]["reconstruction"]
 
     some = CLASSES.astype(object)
     some[labelled:] = missing
-    assert weighed_words(some) == pytest.approx(weighed_words(CLASSES) * (100 if words_count else 1), rel=0.1)
+    assert reconstruction_loss(some) == pytest.approx(
+        reconstruction_loss(CLASSES) * (100 if words_count else 1), rel=0.1
+    )
 
 
 @pytest.mark.parametrize("pairs", [[[0, 300]], [[-1, 0]], [[0, 1, 2]], np.zeros((0, 2), int)])
@@ -160,7 +155,7 @@ def test_invalid_pairs_are_refused_with_the_reason(rows: Any, same: Any, message
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [0, 2000])
 def test_similar_pairs_are_enough_to_learn_topics(words: int) -> None:
-    """Taught by such pairs and nothing else, all documents of few words got one or two codes."""
+    """Trained on similar pairs only, all documents with few words would get one or two codes."""
     rows = sparse.hstack([ROWS, sparse.csr_array((300, words), dtype=np.float32)], format="csr")
     generator = np.random.default_rng(0)
     left = generator.integers(0, 300, 300)
@@ -172,7 +167,7 @@ def test_similar_pairs_are_enough_to_learn_topics(words: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_pairs_of_a_small_corpus_are_enough_to_learn_its_topics_with_any_seed(seed: int) -> None:
-    """From their full weight at the start, pairs made all documents alike for one seed in four."""
+    """With the full pair weight from the start, all documents got the same code for one seed in four."""
     generator = np.random.default_rng(1)
     noise = np.zeros((240, 16), dtype=np.float32)
     own = np.zeros((240, 30), dtype=np.float32)

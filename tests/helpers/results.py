@@ -1,4 +1,4 @@
-"""Results of runs that were not made."""
+"""Made-up results of runs."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class IndexAgainstBruteForce(RuleBasedStateMachine):
         return [self.name(int(n)) for n in numbers], self.pool[generator.integers(0, len(self.pool), count)]
 
     def nearest(self, query: NDArray[np.uint8], among: set[Any] | None = None) -> list[tuple[Any, int]]:
-        """All documents by distance, then by insertion: dictionaries keep it, and sorting is stable."""
+        """Return all documents by distance, then by insertion: dictionaries keep it, and sorting is stable."""
         distances = [
             (id, int((code != query).sum())) for id, code in self.model.items() if among is None or id in among
         ]
@@ -63,7 +63,7 @@ class IndexAgainstBruteForce(RuleBasedStateMachine):
     def upsert(self, seed: int, count: int) -> None:
         ids, codes = self.draw_batch(seed, count)
         self.index.upsert(ids, pack(codes))
-        self.model.update(zip(ids, codes, strict=True))  # a known key keeps its place
+        self.model.update(zip(ids, codes, strict=True))  # an existing key keeps its position
 
     @rule(seed=SEEDS, share=st.floats(0, 1))
     def remove(self, seed: int, share: float) -> None:
@@ -106,7 +106,7 @@ class IndexAgainstBruteForce(RuleBasedStateMachine):
         assert pairs(answer) == [pair for pair in self.nearest(query[0], among) if pair[1] <= radius]
 
     @invariant()
-    def holds_what_was_put_in(self) -> None:
+    def contains_all_documents(self) -> None:
         if hasattr(self, "model"):
             assert len(self.index) == len(self.model)
             assert list(self.index.ids()) == list(self.model)
@@ -129,7 +129,7 @@ def pairs(answer: Neighbours) -> list[tuple[Any, int]]:
 def test_ties_come_in_order_of_insertion_also_at_the_last_place(n_bits: int, k: int) -> None:
     generator = np.random.default_rng(n_bits + k)
     codes = np.zeros((3000, n_bits), dtype=np.uint8)
-    codes[:, :2] = generator.integers(0, 2, (3000, 2))  # three tie_groups of many documents
+    codes[:, :2] = generator.integers(0, 2, (3000, 2))  # three groups of ties
     index = FlatIndex(n_bits)
     index.add(np.arange(3000), pack(codes))
     queries = np.zeros((5, n_bits), dtype=np.uint8)
@@ -169,7 +169,7 @@ def test_numbers_and_texts_are_different_ids() -> None:
         index.add(["8"], np.zeros((1, 1), np.uint8))
 
 
-def test_what_can_be_no_id_is_not_in_the_index_and_its_list_of_ids_is_a_copy() -> None:
+def test_an_invalid_id_is_not_in_the_index_and_the_list_of_ids_is_a_copy() -> None:
     index = filled()
     assert None not in index
     assert 2**70 not in index
@@ -312,5 +312,5 @@ print(json.dumps({{"allocated": tracemalloc.get_traced_memory()[0] / n, "residen
     bytes_each = json.loads(output)
     print(f"added {batch:,} at a time: {bytes_each}")
     assert bytes_each["allocated"] <= 24
-    if batch == 1_000_000:  # what growing has freed, the allocator may keep
+    if batch == 1_000_000:  # the allocator may keep memory that was freed while growing
         assert bytes_each["resident"] <= 24

@@ -120,14 +120,14 @@ def test_recall_within_a_radius_counts_relevant_documents_up_to_it(case: Case, r
 
 
 @given(cases(multi_label=False))
-def test_one_class_a_document_and_its_table_give_the_same(case: Case) -> None:
+def test_one_class_per_document_and_its_table_give_the_same(case: Case) -> None:
     queries, query_labels, codes, labels = case.parts
     as_classes = precision_at_k(queries, query_labels.argmax(axis=1), codes, labels.argmax(axis=1), k=1)
     assert as_classes == precision_at_k(*case.parts, k=1)
 
 
 @given(cases())
-def test_the_floor_is_the_precision_of_codes_that_are_all_the_same(case: Case) -> None:
+def test_the_chance_level_is_the_precision_of_equal_codes(case: Case) -> None:
     queries, query_labels, codes, labels = case.parts
     blank = precision_at_k(queries * 0, query_labels, codes * 0, labels, k=len(codes))
     assert random_floor(query_labels, labels) == pytest.approx(blank)
@@ -146,7 +146,7 @@ def test_precision_on_ng20_agrees_with_random_tie_breaks(benchmark_set: Callable
     generator = np.random.default_rng(0)
     draws = []
     for _ in range(200):
-        # one random order of the documents a draw; the order inside a tie is theirs
+        # one random order of the documents per draw breaks the ties
         broken = distances + generator.random(len(database), dtype=np.float32)[None, :] * 0.5
         nearest = np.argpartition(broken, 100, axis=1)[code_of, :100]
         draws.append((database_class[nearest] == query_class[:, None]).mean())
@@ -227,7 +227,7 @@ def test_bit_usage_of_a_small_table_of_codes() -> None:
         (lambda: precision_at_k(np.zeros((0, 1)), [], [[1]], ["a"], k=1), DataError, "nothing to compare"),
     ],
 )
-def test_what_cannot_be_measured_is_refused_with_the_reason(
+def test_invalid_input_is_refused_with_the_reason(
     call: Callable[[], float], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):

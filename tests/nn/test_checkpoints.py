@@ -15,18 +15,15 @@ import pytest
 
 from fewbits import BernoulliVAE, PairwiseHasher
 from fewbits.errors import BrokenFolderError
-from helpers.corpora import topic_rows
+from helpers.training import CLASSES, NEW_ROWS, QUICK, ROWS
 
 pytestmark = pytest.mark.filterwarnings("ignore::fewbits.hashers._neural.ConstantBitsWarning")
-QUICK: dict[str, Any] = {"n_bits": 16, "epochs": 12, "random_state": 0}
-ROWS, CLASSES = topic_rows()
-NEW_ROWS, NEW_CLASSES = topic_rows(seed=1)
 
 
 TRAIN = """
 import sys
 sys.path.insert(0, sys.argv[2])
-from helpers.corpora import topic_rows
+from helpers.training import CLASSES, NEW_ROWS, QUICK, ROWS
 from fewbits import BernoulliVAE
 def show(record):
     print(record["epoch"], flush=True)
@@ -82,7 +79,7 @@ def test_a_training_with_a_random_seed_resumes_with_the_same_seed(tmp_path: Path
 
 @pytest.mark.parametrize("kind", ["labels", "pairs"])
 def test_an_interrupted_supervised_training_resumes_to_the_same_codes(tmp_path: Path, kind: str) -> None:
-    def learn(**options: Any) -> PairwiseHasher:
+    def fit(**options: Any) -> PairwiseHasher:
         hasher = PairwiseHasher(**{**QUICK, "epochs": 6}, **options)
         if kind == "labels":
             return hasher.fit(ROWS, CLASSES)
@@ -93,8 +90,8 @@ def test_an_interrupted_supervised_training_resumes_to_the_same_codes(tmp_path: 
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        learn(checkpoint=str(tmp_path), callbacks=(cut_off,))
-    resumed, whole = learn(checkpoint=str(tmp_path)), learn()
+        fit(checkpoint=str(tmp_path), callbacks=(cut_off,))
+    resumed, whole = fit(checkpoint=str(tmp_path)), fit()
     assert np.array_equal(resumed.transform(NEW_ROWS), whole.transform(NEW_ROWS))
     assert np.array_equal(resumed.decoder_embeddings_, whole.decoder_embeddings_)
 

@@ -33,7 +33,7 @@ class Problem:
         self.table = torch.randn(2**n_bits, generator=generator)
 
     def loss(self, documents: int) -> Loss:
-        """The function for a batch of equal documents."""
+        """Return the loss of a batch of equal documents."""
         n_bits = len(self.logits)
         if self.kind in ("reconstruction", "classifier"):
             row = self.row if self.kind == "reconstruction" else np.eye(1, 12, 4)
@@ -61,7 +61,7 @@ class Problem:
         return gradient
 
     def draws(self, estimator: GradientEstimator, count: int) -> Tensor:
-        """Independent estimates (count, bits)."""
+        """Draw independent estimates (count, bits)."""
         logits = self.logits.repeat(count, 1).requires_grad_()
         values = estimator(logits, self.loss(count), torch.Generator().manual_seed(1))
         [gradient] = torch.autograd.grad(values.sum(), logits)
@@ -115,7 +115,7 @@ def test_disarm_never_has_a_larger_variance_than_arm_and_flip_a_far_smaller_one(
 
 
 @pytest.mark.parametrize("shift", [False, True])
-def test_every_flip_in_closed_form_is_what_flipping_gives(shift: bool) -> None:
+def test_flips_in_closed_form_equal_flipping(shift: bool) -> None:
     generator = torch.Generator().manual_seed(0)
     readout = SoftmaxReadout(7, torch.randn(30, generator=generator), initial_scale=2.0, generator=generator)
     targets = SparseBatch.from_rows(sparse.csr_array(np.random.default_rng(0).random((5, 30)) > 0.7, dtype=np.float32))
@@ -143,11 +143,11 @@ def test_the_hand_written_loss_and_its_gradients_are_those_of_log_softmax() -> N
     theirs = -(torch.from_numpy(table).float() * torch.log_softmax(scores, dim=1)).sum(dim=1)
     assert torch.allclose(ours, theirs, atol=1e-5)
     expected = torch.autograd.grad(theirs, inputs, outer)
-    for found, wanted in zip(torch.autograd.grad(ours, inputs, outer), expected, strict=True):
-        assert torch.allclose(found, wanted, atol=1e-5)
+    for found, reference in zip(torch.autograd.grad(ours, inputs, outer), expected, strict=True):
+        assert torch.allclose(found, reference, atol=1e-5)
 
 
-def test_two_codes_evaluated_at_once_are_as_one_after_the_other_and_only_the_first_has_a_gradient() -> None:
+def test_two_codes_at_once_equal_two_evaluations_and_only_the_first_has_a_gradient() -> None:
     generator = torch.Generator().manual_seed(0)
     readout = SoftmaxReadout(6, torch.randn(40, generator=generator), initial_scale=1.0, generator=generator)
     loss = readout.loss(
@@ -158,8 +158,8 @@ def test_two_codes_evaluated_at_once_are_as_one_after_the_other_and_only_the_fir
     assert torch.allclose(ahead, loss(first), atol=1e-5)
     assert torch.allclose(behind, loss(second), atol=1e-5)
     assert not behind.requires_grad
-    found, wanted = (torch.autograd.grad(values.sum(), readout.table)[0] for values in (ahead, loss(first)))
-    assert torch.allclose(found, wanted, atol=1e-5)
+    found, reference = (torch.autograd.grad(values.sum(), readout.table)[0] for values in (ahead, loss(first)))
+    assert torch.allclose(found, reference, atol=1e-5)
 
 
 def test_large_embeddings_do_not_overflow() -> None:

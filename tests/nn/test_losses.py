@@ -18,13 +18,13 @@ def test_the_divergence_is_that_of_torch_distributions(prior: float) -> None:
     assert torch.allclose(bernoulli_kl(logits, torch.tensor(prior)), expected, atol=1e-5)
 
 
-def test_the_divergences_gradient_is_that_of_small_steps() -> None:
+def test_the_gradient_of_the_divergence_is_that_of_finite_differences() -> None:
     logits = torch.randn(4, 6, dtype=torch.float64, requires_grad=True, generator=torch.Generator().manual_seed(0))
     prior = torch.tensor([0.1, 0.3, 0.5, 0.5, 0.8, 0.9], dtype=torch.float64)
     assert torch.autograd.gradcheck(lambda psi: bernoulli_kl(psi, prior), (logits,))
 
 
-def test_the_expected_distance_is_the_mean_over_codes_that_are_drawn() -> None:
+def test_the_expected_distance_is_the_mean_over_sampled_codes() -> None:
     generator = torch.Generator().manual_seed(0)
     left, right = torch.rand(3, 8, generator=generator), torch.rand(4, 8, generator=generator)
     drawn = torch.stack(
@@ -38,7 +38,7 @@ def test_the_expected_distance_is_the_mean_over_codes_that_are_drawn() -> None:
     assert torch.allclose(drawn.mean(dim=0), expected_distances(left, right), atol=0.1)
 
 
-def test_pairs_cost_by_sign_and_margin_and_nothing_when_unknown() -> None:
+def test_the_cost_of_a_pair_depends_on_its_sign_and_the_margin() -> None:
     distances, signs = torch.tensor([2.0, 2.0, 5.0, 2.0]), torch.tensor([1, -1, -1, 0])
     assert PairLoss().cost(distances, signs, 8).tolist() == [2.0, -2.0, -5.0, 0.0]
     assert PairLoss(margin=0.5).cost(distances, signs, 8).tolist() == [2.0, 2.0, 0.0, 0.0]

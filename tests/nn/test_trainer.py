@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,11 +17,9 @@ from fewbits.nn.gradient_estimators import make_estimator
 from fewbits.nn.losses import Objective, Weights
 from fewbits.nn.models import Model, Shape
 from fewbits.nn.trainer import TrainerConfig, Training
-from helpers.corpora import topic_rows
+from helpers.training import CLASSES, QUICK, ROWS
 
 pytestmark = pytest.mark.filterwarnings("ignore::fewbits.hashers._neural.ConstantBitsWarning")
-QUICK: dict[str, Any] = {"n_bits": 16, "epochs": 12, "random_state": 0}
-ROWS, CLASSES = topic_rows()
 
 
 @pytest.mark.parametrize("hidden", [(), (7,)])
@@ -31,7 +28,7 @@ def test_updating_the_rows_of_a_batchs_words_gives_the_same_result_as_updating_a
 ) -> None:
     monkeypatch.setattr(optimizer, "LARGE_TABLE", 1)
     ends = []
-    for clip in (None, 1e9):  # a gradient is there as a whole where it may have to be clipped
+    for clip in (None, 1e9):  # clipping needs the whole gradient
         model = Model(Shape(n_bits=5, hidden=hidden), torch.ones(100), None, torch.Generator().manual_seed(0))
         batches = Batches(ROWS, ReconstructionTarget(ROWS), batch_size=3, seed=0)  # 100 words in all
         objective = Objective(Weights(), make_estimator("straight-through"))
@@ -80,7 +77,7 @@ print(needed_for(10_000))
 """
     run = subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, capture_output=True, text=True)
     print(f"{float(run.stdout):.0f} MB")
-    assert float(run.stdout) < 170  # 110; were something kept of each of the 100 steps, 240
+    assert float(run.stdout) < 170  # 110 MB, and 240 if each of the 100 steps kept something
 
 
 def test_the_same_seed_gives_the_same_codes_to_the_bit() -> None:

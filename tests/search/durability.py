@@ -37,20 +37,20 @@ def make_documents(ids: list[int], seed: int) -> list[Document]:
     return [Document(id, text, (f"label{id % 3}",), {"seed": seed}) for id, text in zip(ids, texts, strict=True)]
 
 
-def learn(ids: list[int], seed: int) -> SearchEngine:
+def fit_engine(ids: list[int], seed: int) -> SearchEngine:
     return SearchEngine.from_documents(make_documents(ids, seed), n_bits=32, method="itq", random_state=seed)
 
 
 def prepare(operation: str, folder: Path, seed: int) -> Callable[[], object]:
-    """Get ready for an operation, which is the same for the same seed and folder."""
+    """Prepare an operation, which is the same for the same seed and folder."""
     engine = SearchEngine.load(folder)
     ids = sorted(int(document.id) for document in engine.documents())
     some = sorted(np.random.default_rng(seed).choice(ids, min(100, len(ids) // 2), replace=False).tolist())
     new = list(range(ids[-1] + 1, ids[-1] + 201))
     if operation == "fit":
-        return lambda: learn(list(range(500)), seed).save(folder)
+        return lambda: fit_engine(list(range(500)), seed).save(folder)
     if operation == "save":
-        other = learn(list(range(400)), seed)
+        other = fit_engine(list(range(400)), seed)
         return lambda: other.save(folder)
     if operation == "add":
         return lambda: engine.add(make_documents(new, seed))
@@ -60,7 +60,7 @@ def prepare(operation: str, folder: Path, seed: int) -> Callable[[], object]:
 
 
 def state(folder: Path) -> str:
-    """A fingerprint of all that can be asked of a folder, after checking it."""
+    """Return a fingerprint of documents, codes and answers of a folder, after checking it."""
     engine = SearchEngine.load(folder)
     documents = list(engine.documents())
     digest = hashlib.sha256(repr(documents).encode())
@@ -71,60 +71,60 @@ def state(folder: Path) -> str:
 
 
 def in_a_process(work: Callable[[Callable[[bytes], object]], object]) -> tuple[int, int]:
-    """Fork a process that works and tells; its number and the end of a pipe to hear it."""
-    hear, tell = os.pipe()
+    """Fork a process that calls ``work`` with a function that writes to a pipe; return its id and the reading end."""
+    receiver, write = os.pipe()
     process = os.fork()
     if process == 0:
-        os.close(hear)
+        os.close(receiver)
         code = 1
         try:
-            work(lambda text: os.write(tell, text))
+            work(lambda text: os.write(write, text))
             code = 0
         finally:
             os._exit(code)
-    os.close(tell)
-    return process, hear
+    os.close(write)
+    return process, receiver
 
 
-def finished(process: int, hear: int) -> bytes:
+def finished(process: int, receiver: int) -> bytes:
     content = b""
-    while block := os.read(hear, 4096):
+    while block := os.read(receiver, 4096):
         content += block
-    os.close(hear)
+    os.close(receiver)
     assert os.waitpid(process, 0)[1] == 0, "the process failed"
     return content
 
 
 def state_in_a_process(folder: Path) -> str:
-    return finished(*in_a_process(lambda tell: tell(state(folder).encode()))).decode()
+    return finished(*in_a_process(lambda write: write(state(folder).encode()))).decode()
 
 
 def run(operation: str, folder: Path, seed: int, kill_after: float | None) -> float:
-    """Run an operation in a process, to its end or killed; the seconds that it took."""
+    """Run an operation in a process, killed after ``kill_after`` seconds if given; return the elapsed seconds."""
 
-    def work(tell: Callable[[bytes], object]) -> None:
+    def work(write: Callable[[bytes], object]) -> None:
         operate = prepare(operation, folder, seed)
-        tell(b"ready")
+        write(b"ready")
         operate()
 
-    process, hear = in_a_process(work)
-    assert os.read(hear, 5) == b"ready"
+    process, receiver = in_a_process(work)
+    assert os.read(receiver, 5) == b"ready"
     start = time.perf_counter()
     if kill_after is None:
-        finished(process, hear)
+        finished(process, receiver)
         return time.perf_counter() - start
     time.sleep(kill_after)
     os.kill(process, signal.SIGKILL)
     os.waitpid(process, 0)
-    os.close(hear)
+    os.close(receiver)
     return time.perf_counter() - start
 
 
 def survive(kills: int, place: Path, seed: int = 0) -> collections.Counter[tuple[str, str]]:
-    """Kill so many processes; how often each operation left the state before and after."""
+    """Kill processes; count how often each operation left the state before and after."""
     generator = np.random.default_rng(seed)
     folder, copy = place / "engine", place / "copy"
-    finished(*in_a_process(lambda _: learn(list(range(600)), 1).save(folder)))
+    finished(*in_a_process(lambda _: fit_engine(list(range(600)), 1).save(folder)))
     outcomes: collections.Counter[tuple[str, str]] = collections.Counter()
     for number in range(kills):
         operation = OPERATIONS[number % len(OPERATIONS)]

@@ -1,4 +1,4 @@
-"""The life of an index: documents come, change and go, and the codes learnt stay as they are."""
+"""Changes of an engine: documents are added, updated and removed; the model stays the same."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class EngineAgainstDictionary(RuleBasedStateMachine):
                 self.writer.update(documents)
         else:
             self.writer.update(documents)
-            self.model |= {document.id: document for document in documents}  # a known id keeps its place
+            self.model |= {document.id: document for document in documents}  # an existing id keeps its position
 
     @rule(numbers=NUMBERS)
     def remove(self, numbers: list[int]) -> None:
@@ -71,7 +71,7 @@ class EngineAgainstDictionary(RuleBasedStateMachine):
                 self.changed.discard(id)
 
     @invariant()
-    def both_hold_what_the_dictionary_holds(self) -> None:
+    def both_engines_equal_the_dictionary(self) -> None:
         even = {id for id, document in self.model.items() if "even" in document.labels and self.is_known(document)}
         for engine in (self.writer, self.reader):
             assert list(engine.documents()) == list(self.model.values())
@@ -92,7 +92,7 @@ TestEngineAgainstDictionary = EngineAgainstDictionary.TestCase
 TestEngineAgainstDictionary.settings = settings(max_examples=8, stateful_step_count=12)
 
 
-def test_a_reader_that_missed_more_changes_than_are_remembered_reads_all_again(
+def test_a_reader_that_missed_more_changes_than_are_recorded_reads_everything(
     engine: SearchEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fewbits.search.store.writer.MAX_CHANGES", 5)
@@ -107,7 +107,7 @@ def test_a_reader_that_missed_more_changes_than_are_remembered_reads_all_again(
     assert "cooking-0" not in reader
 
 
-def test_new_documents_of_the_same_kind_give_no_reason_to_learn_anew(engine: SearchEngine) -> None:
+def test_new_documents_of_the_same_kind_need_no_retraining(engine: SearchEngine) -> None:
     assert engine.info()["drift"]["advice"] == "No documents were added since the fit."
     engine.add([Document("one", "boat")])
     assert "Too few new documents" in engine.info()["drift"]["advice"]
@@ -118,7 +118,7 @@ def test_new_documents_of_the_same_kind_give_no_reason_to_learn_anew(engine: Sea
     assert "retraining is not needed" in drift["advice"]
 
 
-def test_new_words_and_new_topics_are_a_reason_to_learn_anew(engine: SearchEngine) -> None:
+def test_new_words_and_new_topics_are_a_reason_to_retrain(engine: SearchEngine) -> None:
     engine.add(
         [Document(f"law-{n}", f"the court heard a plaintiff and dismissed the garlic appeal {n}") for n in range(40)]
     )
@@ -132,18 +132,18 @@ def test_new_words_and_new_topics_are_a_reason_to_learn_anew(engine: SearchEngin
     assert "share of ones per bit has changed" in drift["advice"]
 
 
-def test_metadata_that_json_cannot_hold_is_refused() -> None:
+def test_metadata_that_is_not_json_is_refused() -> None:
     for metadata in ({"when": object()}, {"x": float("nan")}, {1: 2}):
         with pytest.raises(DataError, match="the metadata of 'a'"):
             Document("a", "text", (), metadata)  # type: ignore[arg-type]
 
 
-def test_one_text_is_no_list_of_ids(engine: SearchEngine) -> None:
+def test_a_single_text_is_refused_as_a_list_of_ids(engine: SearchEngine) -> None:
     with pytest.raises(DataError, match=r"ids must be a list \(got: 'boat'\)"):
         engine.remove("boat")
 
 
-def test_an_engine_of_the_format_before_is_refused_with_what_to_do(engine: SearchEngine, tmp_path: Path) -> None:
+def test_an_engine_of_an_older_format_is_refused_with_a_hint(engine: SearchEngine, tmp_path: Path) -> None:
     import json
 
     from fewbits.errors import BrokenFolderError
@@ -167,7 +167,7 @@ def test_an_update_that_names_an_id_twice_far_apart_changes_nothing() -> None:
     assert next(engine.documents()) == documents[0]
 
 
-def test_rescoring_goes_by_the_present_words_of_learnt_updated_and_added_documents_alike(tmp_path: Path) -> None:
+def test_reranking_uses_the_current_words_of_fitted_updated_and_added_documents(tmp_path: Path) -> None:
     documents = tiny_documents(30)
     in_memory = SearchEngine.from_documents(documents, n_bits=12, method="itq")
     in_memory.save(tmp_path / "engine")

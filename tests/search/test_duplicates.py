@@ -18,7 +18,7 @@ from fewbits.index.multi_index import near_groups
 from fewbits.search import without_duplicates
 
 
-def groups_by_comparing_all(bits: NDArray[np.uint8], radius: int) -> list[int]:
+def groups_by_brute_force(bits: NDArray[np.uint8], radius: int) -> list[int]:
     distances = (bits[:, None] != bits[None]).sum(axis=2)
     _, labels = connected_components(distances <= radius, directed=False)
     order = {label: number for number, label in enumerate(dict.fromkeys(labels.tolist()))}
@@ -33,25 +33,23 @@ def groups_by_comparing_all(bits: NDArray[np.uint8], radius: int) -> list[int]:
     radius=st.integers(0, 8),
     noise=st.sampled_from([0.0, 0.01, 0.03, 0.1, 0.5]),
 )
-def test_groups_are_those_that_comparing_all_with_all_gives(
-    seed: int, n_bits: int, count: int, radius: int, noise: float
-) -> None:
+def test_groups_equal_those_of_brute_force(seed: int, n_bits: int, count: int, radius: int, noise: float) -> None:
     generator = np.random.default_rng(seed)
     centres = generator.integers(0, 2, (max(1, count // 4), n_bits), dtype=np.uint8)
     bits = centres[generator.integers(0, len(centres), count)]
     bits ^= (generator.random(bits.shape) < noise).astype(np.uint8)
     radius = min(radius, n_bits)
     packed = pack(bits) if count else np.zeros((0, -(-n_bits // 8)), np.uint8)
-    assert near_groups(packed, n_bits, radius).tolist() == groups_by_comparing_all(bits, radius)
+    assert near_groups(packed, n_bits, radius).tolist() == groups_by_brute_force(bits, radius)
 
 
-@pytest.mark.parametrize("kind", ["spread", "crowded", "few bits alive"])
-def test_thousands_of_codes_are_grouped_as_comparing_all_would(kind: str) -> None:
+@pytest.mark.parametrize("kind", ["spread", "crowded", "few varying bits"])
+def test_groups_of_thousands_of_codes_equal_those_of_brute_force(kind: str) -> None:
     generator = np.random.default_rng(0)
     share = {
         "spread": np.full(64, 0.5),
         "crowded": np.full(64, 0.06),
-        "few bits alive": np.r_[np.full(14, 0.5), [0.0] * 50],
+        "few varying bits": np.r_[np.full(14, 0.5), [0.0] * 50],
     }
     bits = (generator.random((4_000, 64)) < share[kind]).astype(np.uint8)
     signs = 2.0 * bits.astype(np.float32) - 1
@@ -101,7 +99,7 @@ def test_near_documents_are_grouped_under_the_first_and_left_out_of_the_corpus(e
         engine.duplicates(21)
 
 
-def test_documents_about_the_same_are_no_duplicates_unless_their_words_are_alike() -> None:
+def test_documents_on_one_topic_are_duplicates_only_if_their_words_are_similar() -> None:
     topics = {"sea": "boat mast harbour anchor wind sail", "soup": "garlic onion pepper soup kitchen salt"}
     generator = np.random.default_rng(0)
     texts = {
@@ -126,9 +124,7 @@ def test_documents_about_the_same_are_no_duplicates_unless_their_words_are_alike
     radius=st.integers(0, 10),
     min_similarity=st.sampled_from([0.3, 0.6, 0.8, 1.0]),
 )
-def test_near_duplicates_are_those_that_comparing_all_with_all_gives(
-    seed: int, n_bits: int, radius: int, min_similarity: float
-) -> None:
+def test_near_duplicates_equal_those_of_brute_force(seed: int, n_bits: int, radius: int, min_similarity: float) -> None:
     generator = np.random.default_rng(seed)
     vocabulary = np.array([f"word{chr(97 + number)}" for number in range(20)])
     patterns = [generator.choice(vocabulary, generator.integers(1, 9)) for _ in range(8)]

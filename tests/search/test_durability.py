@@ -51,7 +51,7 @@ print(turn)
 
 
 @pytest.mark.slow
-def test_a_reader_sees_whole_states_while_another_process_writes(engine: SearchEngine, tmp_path: Path) -> None:
+def test_a_reader_sees_complete_states_while_another_process_writes(engine: SearchEngine, tmp_path: Path) -> None:
     engine.add([Document(f"crew-{n}", "boat 0", ("crew",), {"turn": 0}) for n in range(CREW)])
     engine.save(tmp_path / "engine")
     reader = SearchEngine.load(tmp_path / "engine")
@@ -96,7 +96,7 @@ def test_threads_search_one_engine_while_another_thread_changes_it(engine: Searc
             assert reader.result() <= {60, 70}
 
 
-def test_a_second_writer_waits_its_turn_and_then_says_who_is_in_the_way(
+def test_a_second_writer_waits_for_the_lock_and_then_raises_an_error(
     engine: SearchEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine.save(tmp_path / "engine")
@@ -132,7 +132,7 @@ READ_ONLY = """
 import os, sys
 from fewbits import Document, SearchEngine
 from fewbits.errors import NotWritableError
-if os.geteuid() == 0:  # who may write anything: another user reads
+if os.geteuid() == 0:  # root can write anywhere: read as another user
     os.setuid(65534)
 engine = SearchEngine.load(sys.argv[1])
 print(len(engine), engine.search("boat", k=1)[0].labels[0])
@@ -143,7 +143,7 @@ except NotWritableError as error:
 """
 
 
-def test_a_folder_that_may_only_be_read_is_searched_and_not_changed(engine: SearchEngine, tmp_path: Path) -> None:
+def test_a_read_only_folder_can_be_searched_but_not_changed(engine: SearchEngine, tmp_path: Path) -> None:
     folder = tmp_path / "engine"
     engine.save(folder)
     (folder / ".lock").unlink()

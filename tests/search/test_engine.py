@@ -20,11 +20,11 @@ from helpers.engines import count_of
 
 
 def every_file(folder: Path) -> list[Path]:
-    """All files that hold something; writers wait for each other at .lock, which is empty."""
+    """Return all files with content; .lock, at which writers wait for each other, is empty."""
     return sorted(path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
 
 
-def test_texts_are_found_by_texts_like_them(engine: SearchEngine) -> None:
+def test_similar_texts_are_found(engine: SearchEngine) -> None:
     for topic, query in {"cooking": "simmer onions and garlic soup", "sailing": "wind pushes the boat mast"}.items():
         for rerank in ("none", "bits", "words"):
             hits = engine.search(query, k=5, rerank=rerank)
@@ -32,13 +32,13 @@ def test_texts_are_found_by_texts_like_them(engine: SearchEngine) -> None:
             assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
-def test_hits_carry_the_documents_they_stand_for(engine: SearchEngine, documents: list[Document]) -> None:
-    known = {document.id: document for document in documents}
+def test_hits_have_the_text_and_labels_of_their_documents(engine: SearchEngine, documents: list[Document]) -> None:
+    by_id = {document.id: document for document in documents}
     for hit in engine.search("distant galaxies and stars"):
-        assert (hit.text, hit.labels) == (known[hit.id].text, known[hit.id].labels)
+        assert (hit.text, hit.labels) == (by_id[hit.id].text, by_id[hit.id].labels)
 
 
-def test_ten_hits_come_without_k_or_all_documents_where_there_are_fewer(engine: SearchEngine) -> None:
+def test_k_defaults_to_ten_or_to_the_number_of_documents(engine: SearchEngine) -> None:
     assert len(engine.search("stars")) == 10
     small = SearchEngine.from_texts(["red apples", "green pears", "blue plums"], n_bits=8)
     assert len(small.search("apples")) == 3
@@ -77,7 +77,7 @@ def test_a_folder_holds_json_arrays_and_sqlite_and_no_pickle(engine: SearchEngin
     assert suffixes == {".json", ".npy", ".safetensors", ".sqlite"}
 
 
-def test_documents_added_later_are_found_and_saved_without_learning_anew(engine: SearchEngine, tmp_path: Path) -> None:
+def test_documents_added_later_are_found_and_saved_without_retraining(engine: SearchEngine, tmp_path: Path) -> None:
     before = engine.encode(["boat"])
     engine.add([Document("new", "garlic onions pepper soup simmer kitchen", ("cooking",))])
     assert "new" in [hit.id for hit in engine.search("garlic onions pepper soup simmer kitchen", k=5)]
@@ -95,14 +95,14 @@ def test_when_one_document_cannot_be_added_none_is(engine: SearchEngine) -> None
     assert len(engine) == count_of(engine) == 61
 
 
-def test_integer_ids_and_one_label_or_several_are_kept(tmp_path: Path) -> None:
+def test_integer_ids_and_one_or_several_labels_are_stored(tmp_path: Path) -> None:
     engine = SearchEngine.from_texts(["red apples", "green pears"], ids=[70, 7], labels=["a", ["a", "b"]], n_bits=9)
     engine.save(tmp_path / "engine")
     hits = {hit.id: hit.labels for hit in SearchEngine.load(tmp_path / "engine").search("apples")}
     assert hits == {70: ("a",), 7: ("a", "b")}
 
 
-def test_embeddings_of_the_users_own_take_the_place_of_texts(tmp_path: Path) -> None:
+def test_embeddings_can_be_used_instead_of_texts(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     centres = generator.standard_normal((3, 16))
     rows = np.repeat(centres, 20, axis=0) + 0.1 * generator.standard_normal((60, 16))
@@ -136,7 +136,7 @@ def test_equal_inputs_and_seed_give_equal_codes(documents: list[Document]) -> No
         (["word", "other"], {"ids": ["a", 1]}, DataError, "all strings or all integers"),
     ],
 )
-def test_a_corpus_that_cannot_be_learnt_from_is_refused(
+def test_a_corpus_that_cannot_be_fitted_is_refused(
     texts: list[str], options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
     with pytest.raises(error, match=message):
@@ -159,7 +159,7 @@ def test_bad_queries_are_refused_with_the_reason(engine: SearchEngine) -> None:
 
 
 @pytest.mark.parametrize("damage", ["truncated", "altered", "removed"])
-def test_damage_to_any_file_of_a_saved_engine_is_seen_when_loading(
+def test_damage_to_any_file_of_a_saved_engine_is_detected_when_loading(
     engine: SearchEngine, tmp_path: Path, damage: str
 ) -> None:
     engine.save(tmp_path / "whole")
@@ -172,7 +172,7 @@ def test_damage_to_any_file_of_a_saved_engine_is_seen_when_loading(
         if damage == "truncated":
             path.write_bytes(content[: len(content) // 2])
         elif damage == "altered":
-            # a database has room that says nothing: there a word of a document is altered
+            # a database has unused bytes: alter a word of a document
             middle = content.index(b"telescope") if path.suffix == ".sqlite" else len(content) // 2
             path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :])
         else:
@@ -185,7 +185,7 @@ def test_damage_to_any_file_of_a_saved_engine_is_seen_when_loading(
         shutil.rmtree(tmp_path / "damaged")
 
 
-def test_an_engine_of_a_newer_format_is_refused_with_what_to_do(engine: SearchEngine, tmp_path: Path) -> None:
+def test_an_engine_of_a_newer_format_is_refused_with_a_hint(engine: SearchEngine, tmp_path: Path) -> None:
     engine.save(tmp_path / "engine")
     path = tmp_path / "engine" / "manifest.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "version": 99}))
@@ -229,7 +229,7 @@ while True:
     assert seen == {"first", "second"}
 
 
-def test_documents_without_a_known_word_are_kept_but_never_found() -> None:
+def test_documents_without_a_known_word_are_stored_but_never_found() -> None:
     engine = SearchEngine.from_texts(["", "hello world", "other stuff", "..."], n_bits=16)
     assert engine.search("hello")[0].id == 1
     assert {hit.id for hit in engine.search("hello")} == {1, 2}
@@ -238,7 +238,7 @@ def test_documents_without_a_known_word_are_kept_but_never_found() -> None:
         engine.similar(0)
 
 
-def test_whole_numbers_of_numpy_are_ids_like_others(tmp_path: Path) -> None:
+def test_numpy_integers_are_accepted_as_ids(tmp_path: Path) -> None:
     engine = SearchEngine.from_texts(["red apples", "green pears"], ids=np.array([5, 7]), n_bits=8)
     engine.add([Document(np.int64(9), "red plums apples")])  # type: ignore[arg-type]
     assert {hit.id for hit in engine.search("apples")} == {5, 7, 9}
@@ -246,7 +246,7 @@ def test_whole_numbers_of_numpy_are_ids_like_others(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("id", [None, 1.5, True, (1,), 2**63, b"x"])
-def test_what_is_neither_text_nor_number_is_no_id(id: Any) -> None:
+def test_an_id_that_is_neither_text_nor_integer_is_refused(id: Any) -> None:
     with pytest.raises(DataError, match=r"this is not an id \(allowed: a text, or a whole number of 64 bits"):
         Document(id, "text")
 
@@ -276,7 +276,7 @@ def test_a_vectorizer_given_to_two_engines_is_changed_by_neither() -> None:
     assert not hasattr(vectorizer, "vocabulary_")
 
 
-def test_altered_arrays_are_refused_also_where_checksums_are_left_out(
+def test_altered_arrays_are_refused_also_without_checksums(
     engine: SearchEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fewbits.storage.LARGE", 0)  # every file counts as large
@@ -290,7 +290,7 @@ def test_altered_arrays_are_refused_also_where_checksums_are_left_out(
         path.write_bytes(content)
 
 
-def test_labels_decide_which_method_learns_and_embeddings_are_not_words(documents: list[Document]) -> None:
+def test_labels_and_embeddings_determine_the_default_method(documents: list[Document]) -> None:
     texts = [document.text for document in documents]
     labels = [document.labels for document in documents]
     vectors = np.random.default_rng(0).normal(size=(20, 8))
@@ -307,7 +307,7 @@ def test_labels_decide_which_method_learns_and_embeddings_are_not_words(document
     assert [hit.labels for hit in hits] == [("astronomy",)] * 10
 
 
-def test_six_documents_are_enough_to_tell_two_topics_apart() -> None:
+def test_six_documents_are_enough_to_separate_two_topics() -> None:
     texts = {
         "soup": "simmer onions and garlic in a pot of soup with salt and pepper",
         "stew": "a stew of onions, pepper and salt simmers in the pot",
@@ -324,7 +324,7 @@ def test_six_documents_are_enough_to_tell_two_topics_apart() -> None:
     assert max(same_topic) < min(other_topic)
 
 
-def test_a_large_corpus_is_learnt_from_a_sample_and_all_of_it_is_found(documents: list[Document]) -> None:
+def test_a_large_corpus_is_fitted_on_a_sample_and_searched_completely(documents: list[Document]) -> None:
     engine = SearchEngine.from_documents(documents, n_bits=16, method="itq", learn_from=30)
     info = engine.info()
     assert (info["documents"], info["documents_learnt_from"]) == (60, 30)
@@ -335,7 +335,7 @@ def test_a_large_corpus_is_learnt_from_a_sample_and_all_of_it_is_found(documents
     assert not np.array_equal(alone.encode(["boat and harbour"]), engine.encode(["boat and harbour"]))
 
 
-def test_labels_that_few_documents_have_are_not_lost_in_the_sample() -> None:
+def test_rare_labels_are_included_in_the_sample() -> None:
     topics = {"sea": "boat mast harbour anchor wind", "soup": "garlic onion pepper soup kitchen"}
     texts = [f"{text} number{number}" for number in range(100) for text in topics.values()]
     labels = [name if number < 5 else None for number in range(100) for name in topics]
@@ -347,6 +347,6 @@ def test_labels_that_few_documents_have_are_not_lost_in_the_sample() -> None:
 
 
 @pytest.mark.parametrize("learn_from", [0, 1, -5, 2.5])
-def test_learning_from_too_few_documents_is_refused(documents: list[Document], learn_from: Any) -> None:
+def test_fitting_on_too_few_documents_is_refused(documents: list[Document], learn_from: Any) -> None:
     with pytest.raises(ParameterError, match="learn_from"):
         SearchEngine.from_documents(documents, learn_from=learn_from)

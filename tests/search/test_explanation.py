@@ -11,7 +11,7 @@ from helpers.engines import document_of
 
 @pytest.fixture(scope="module")
 def methods(documents: list[Document]) -> dict[str, SearchEngine]:
-    """Engines whose bits have words from a decoder, from weights, and from neither; and one with a hidden layer."""
+    """Return engines with words of bits from a decoder, weights or documents, and one with a hidden layer."""
     return {
         method: SearchEngine.from_documents(documents, n_bits=16, method=method)
         for method in ("bernoulli-vae", "itq", "sph", "pairwise")

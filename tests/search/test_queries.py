@@ -17,7 +17,7 @@ from helpers.engines import document_of
 
 @pytest.fixture
 def dated(documents: list[Document]) -> SearchEngine:
-    """Documents of the years 2000 to 2009, some with the year as text as a CSV file has it, some with tags."""
+    """Return an engine of documents of 2000 to 2009, in part with the year as text, as in a CSV file, and with tags."""
     described = [
         Document(
             d.id,
@@ -45,7 +45,7 @@ def dated(documents: list[Document]) -> SearchEngine:
         (["deep=1"], lambda year, n: False),
     ],
 )
-def test_conditions_on_metadata_leave_those_that_pass(dated: SearchEngine, where: list[str], expected: Any) -> None:
+def test_conditions_select_documents_by_metadata(dated: SearchEngine, where: list[str], expected: Any) -> None:
     passing = {f"{['cooking', 'sailing', 'astronomy'][n % 3]}-{n}" for n in range(60) if expected(2000 + n % 10, n)}
     for rerank in ("none", "bits", "words"):
         assert {hit.id for hit in dated.search("boat soup stars", k=60, where=where, rerank=rerank)} == passing
@@ -54,7 +54,7 @@ def test_conditions_on_metadata_leave_those_that_pass(dated: SearchEngine, where
     assert {hit.id for hit in found} == passing - {"cooking-0"}
 
 
-def test_labels_and_conditions_are_both_asked_for(dated: SearchEngine) -> None:
+def test_labels_and_conditions_are_combined(dated: SearchEngine) -> None:
     hits = dated.search("boat", k=60, labels=["sailing", "cooking"], where=[Condition("year", ">=", 2005)])
     assert {hit.labels[0] for hit in hits} == {"sailing", "cooking"}
     assert all(int(hit.metadata["year"]) >= 2005 for hit in hits)
@@ -76,7 +76,7 @@ def test_bad_options_of_a_query_are_refused(dated: SearchEngine, options: dict[s
         dated.search("boat", **options)
 
 
-def test_rescoring_by_words_is_the_exact_cosine_where_the_shortlist_is_all(
+def test_reranking_by_words_is_exact_if_the_shortlist_is_all_documents(
     engine: SearchEngine, documents: list[Document]
 ) -> None:
     rows = engine.features.transform([document.text for document in documents])
@@ -88,17 +88,15 @@ def test_rescoring_by_words_is_the_exact_cosine_where_the_shortlist_is_all(
         assert [hit.score for hit in hits] == pytest.approx([by_id[hit.id] for hit in hits], abs=1e-4)
 
 
-def test_a_shortlist_is_what_the_weighed_bits_find(engine: SearchEngine) -> None:
+def test_the_shortlist_is_selected_by_weighted_bits(engine: SearchEngine) -> None:
     shortlisted = {hit.id for hit in engine.search("boat and stars", k=7, rerank="bits")}
     assert {hit.id for hit in engine.search("boat and stars", k=7, shortlist=7)} == shortlisted
-    assert len(engine.search("boat and stars", k=9, shortlist=7)) == 9  # never fewer than asked for
+    assert len(engine.search("boat and stars", k=9, shortlist=7)) == 9  # never fewer than k
 
 
 @settings(max_examples=60)
 @given(seed=st.integers(0, 2**32 - 1), n_bits=st.integers(1, 140), count=st.integers(1, 80), some=st.booleans())
-def test_weighted_search_is_what_adding_the_weights_of_differing_bits_gives(
-    seed: int, n_bits: int, count: int, some: bool
-) -> None:
+def test_weighted_search_equals_brute_force(seed: int, n_bits: int, count: int, some: bool) -> None:
     generator = np.random.default_rng(seed)
     bits = generator.integers(0, 2, (count, n_bits), dtype=np.uint8)
     query = generator.integers(0, 2, n_bits, dtype=np.uint8)
@@ -124,7 +122,7 @@ def test_every_bit_of_a_query_has_a_weight() -> None:
         index.search_weighted(pack([[0, 0, 1, 1]]), [1, 1, 1], 1)
 
 
-def test_embeddings_are_rerankd_by_bits_and_have_no_words() -> None:
+def test_embeddings_are_reranked_by_bits_and_have_no_words() -> None:
     rows = np.random.default_rng(0).standard_normal((30, 8))
     engine = SearchEngine.from_embeddings(rows, n_bits=16)
     assert engine.search(rows[3], k=1, rerank="bits")[0].id == 3
@@ -145,14 +143,14 @@ def test_similar_documents_may_be_ordered_by_their_words(engine: SearchEngine) -
 
 
 @pytest.mark.parametrize("n_bits", [20, 64, 128])
-def test_weighted_search_of_many_codes_gives_the_same_when_it_is_asked_often(n_bits: int) -> None:
+def test_repeated_weighted_search_of_many_codes_stays_exact(n_bits: int) -> None:
     generator = np.random.default_rng(n_bits)
     bits = generator.integers(0, 2, (MIN_FAST_SCAN, n_bits), dtype=np.uint8)
     index = FlatIndex(n_bits)
     index.add(np.arange(len(bits)), pack(bits))
     for turn in range(SCANS_PER_BUILD + 20):
         query = generator.integers(0, 2, (1, n_bits), dtype=np.uint8)
-        weights = (generator.random(n_bits) ** (turn % 7)).astype(np.float32)  # from all alike to few that count
+        weights = (generator.random(n_bits) ** (turn % 7)).astype(np.float32)  # from equal weights to a few large ones
         answer = index.search_weighted(pack(query), weights, 30)
         costs = ((bits != query) * weights.astype(np.float64)).sum(axis=1)
         assert answer.costs is not None

@@ -1,4 +1,4 @@
-"""What a service asks of an engine beside single searches."""
+"""Batches of queries, label counts, samples and ids, as the service uses them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def test_many_texts_at_once_get_the_hits_of_each_alone(engine: SearchEngine, rer
     assert engine.search_many([], 4) == []
 
 
-def test_a_wish_that_cannot_be_met_fails_for_all_texts(engine: SearchEngine) -> None:
+def test_an_invalid_option_fails_for_all_queries(engine: SearchEngine) -> None:
     with pytest.raises(ParameterError, match="k, the number of hits"):
         engine.search_many(["boat", "stars"], 61)
 
 
-def test_labels_are_counted_most_first(engine: SearchEngine) -> None:
+def test_labels_are_counted_the_most_frequent_first(engine: SearchEngine) -> None:
     engine.add([Document("new", "boat", ("sailing", "odd"))])
     with engine.snapshot() as snapshot:
         labels = snapshot.labels()
@@ -45,7 +45,7 @@ def test_a_sample_runs_from_the_first_document_to_the_last_with_its_codes(engine
     assert len(everything) == 60
 
 
-def test_examples_of_a_bit_are_sure_of_it_and_both_sides_are_counted(engine: SearchEngine) -> None:
+def test_examples_of_a_bit_have_its_value_and_both_values_are_counted(engine: SearchEngine) -> None:
     with engine.snapshot() as snapshot:
         found = snapshot.bit_examples(3, k=4)
     assert found.meaning == engine.bits()[3]
@@ -59,7 +59,7 @@ def test_examples_of_a_bit_are_sure_of_it_and_both_sides_are_counted(engine: Sea
         snapshot.bit_examples(20)
 
 
-def test_an_id_is_read_as_the_engine_has_it(engine: SearchEngine) -> None:
+def test_ids_are_parsed_in_the_type_of_the_engine(engine: SearchEngine) -> None:
     numbers = SearchEngine.from_texts(["red apples", "green pears"], n_bits=8, method="itq")
     with numbers.snapshot() as snapshot:
         assert [snapshot.parse_id(text) for text in ("7", "-7", "x")] == [7, -7, "x"]
