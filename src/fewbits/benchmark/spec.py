@@ -112,7 +112,7 @@ def run_key(method: str, dataset: str, bits: int, seed: int | None, part: str, p
 def file_name(
     method: str, dataset: str, bits: int, seed: int, part: str, parameters: dict[str, Any], data_fingerprint: str
 ) -> str:
-    """Return the name of a run's result file, which depends only on what is run."""
+    """Return the name of a run's result file, which depends only on the run and the data."""
     run = [method, dataset, bits, seed, part, parameters, data_fingerprint]
     digest = hashlib.sha256(json.dumps(run, sort_keys=True).encode()).hexdigest()[:8]
     return f"{method}-{dataset}-{bits}bits-seed{seed}-{digest}.json"

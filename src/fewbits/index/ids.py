@@ -190,7 +190,7 @@ def make_table(ids: Any) -> IdTable:
 
 
 def read_ids(folder: Path, *, memory_map: bool) -> IdTable:
-    """Read what a table wrote."""
+    """Read the ids that a table wrote."""
     if (folder / STRINGS_FILE).exists():
         return StringIds(read_json(folder / STRINGS_FILE))
     return IntegerIds(read_array(folder / INTEGERS_FILE, memory_map=memory_map))

@@ -109,7 +109,7 @@ class EngineState:
     @classmethod
     def open(cls, folder: Path, *, verify: bool) -> EngineState:
         """Open a saved folder."""
-        stamp = folder_state(folder)  # before reading: what is saved meanwhile is then seen as newer
+        stamp = folder_state(folder)  # before reading, so that a save in the meantime is detected
 
         def read(generation: Path) -> EngineState:
             database = Database.open(generation / DOCUMENTS)
@@ -298,7 +298,7 @@ class Snapshot:
         return describe(self.model, self.reader, documents_with_code=len(self.index))
 
     def warm_up(self) -> None:
-        """Build what the first of many searches would otherwise wait for."""
+        """Build the caches that the first search would otherwise wait for."""
         self.index.prepare_weighted_search()
         if self.model.takes_text and len(self.index):
             self.bits()

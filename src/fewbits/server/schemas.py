@@ -89,7 +89,7 @@ class SimilarRequest(HitOptions):
 
 
 class ExplainRequest(RequestModel):
-    """A hit, and what it was found by: either a text (query) or another document (id)."""
+    """A hit, and the query that found it: either a text (query) or another document (id)."""
 
     hit: Id
     query: str | None = None
