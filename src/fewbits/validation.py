@@ -23,7 +23,7 @@ def check_whole_number(
     >>> check_whole_number("k", 3, 1, 5)
     3
     """
-    allowed = f"{low} or more" if high is None else f"{low} to {high}{why}" if low <= high else "nothing yet"
+    allowed = f"{low} or more" if high is None else f"{low} to {high}{why}" if low <= high else "no value"
     try:
         number = operator.index(value)
     except TypeError:

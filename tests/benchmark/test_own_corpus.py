@@ -94,7 +94,7 @@ def test_labels_unrelated_to_the_texts_give_no_recommendation(corpus: Path) -> N
         ("", ("--label", "key2"), "has no field 'key2'"),
         ("", ("--bits", "0"), "code length"),
         ("", ("--bits", "16", "--bits", "0"), "code length"),
-        ("", ("--method", "lsh", "--method", "magic"), "no such method"),
+        ("", ("--method", "lsh", "--method", "magic"), "unknown method"),
         (
             "",
             ("--method", "lsh", "--method", "ksh", "--pairs", "PAIRS"),

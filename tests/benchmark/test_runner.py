@@ -86,7 +86,7 @@ def test_a_grid_expands_to_all_combinations_with_the_fixed_parameters(tmp_path: 
         ("title = ", DataError, "is not valid TOML"),
         ("", DataError, "contains no runs"),
         ("[[runs]]\nmethods = ['itq']", DataError, r"a \[\[runs\]\] block is not valid"),
-        ("[[runs]]\nmethods=['x']\ndatasets=['ng20']\nbits=[8]\nseeds=[0]", ParameterError, "no such method"),
+        ("[[runs]]\nmethods=['x']\ndatasets=['ng20']\nbits=[8]\nseeds=[0]", ParameterError, "unknown method"),
         ("[[runs]]\nmethods=['itq']\ndatasets=['x']\nbits=[8]\nseeds=[0]", ParameterError, "unknown data set"),
         ("[[runs]]\nmethods=['itq']\ndatasets=['ng20']\nbits=[0]\nseeds=[0]", ParameterError, "code length"),
         (

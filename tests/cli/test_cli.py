@@ -171,8 +171,8 @@ def test_a_failing_query_among_many_is_reported_and_the_others_are_answered(save
         (("fit", "nowhere.jsonl", "-o", "x"), "nowhere.jsonl does not exist"),
         (("fit", "CORPUS", "-o", "x"), "line 1 has no field 'text'"),
         (("fit", "CORPUS", "--text", "body", "-o", "x", "--bits", "0"), "n_bits, the code length"),
-        (("fit", "CORPUS", "--text", "body", "-o", "x", "--method", "magic"), "no such method"),
-        (("evaluate", "--method", "magic", "--dataset", "ng20", "--bits", "8"), "no such method"),
+        (("fit", "CORPUS", "--text", "body", "-o", "x", "--method", "magic"), "unknown method"),
+        (("evaluate", "--method", "magic", "--dataset", "ng20", "--bits", "8"), "unknown method"),
         (("evaluate", "--method", "lsh", "--dataset", "x", "--bits", "8"), "unknown data set"),
         (("data", "x"), "unknown data set"),
         (("bench", "report"), "results"),
@@ -337,9 +337,9 @@ def test_search_with_source_answers_each_document_of_a_file(
 
 def test_explain_shows_the_bits_and_words_behind_a_hit(run: Run, saved: Path, engine: SearchEngine) -> None:
     shown = run("search", str(saved), "boat and harbour", "-k", "1", "--explain").out
-    assert "words in common (cosine" in shown
-    assert "bits that agree:" in shown
-    assert "decided by  query:" in shown
+    assert "shared words (cosine" in shown
+    assert "matching bits:" in shown
+    assert "deciding words  query:" in shown
     [answer] = run("search", str(saved), "boat and harbour", "-k", "2", "--explain", "--json").lines
     assert [reason["id"] for reason in answer["explanations"]] == [hit["id"] for hit in answer["hits"]]
     assert len(answer["explanations"][0]["bits"]) == 20
@@ -351,10 +351,7 @@ def test_bits_prints_the_words_of_each_bit(run: Run, saved: Path, engine: Search
     lines = run("bits", str(saved)).out.splitlines()
     assert len(lines) == 20
     for line, meaning in zip(lines, engine.bits(), strict=True):
-        assert line.split(maxsplit=1) == [
-            str(meaning.bit),
-            f"more: {' '.join(meaning.raises)}; less: {' '.join(meaning.lowers)}",
-        ]
+        assert line == f"bit {meaning.bit:>3}  (1: {' '.join(meaning.raises)}; 0: {' '.join(meaning.lowers)})"
     assert [meaning["bit"] for meaning in run("bits", str(saved), "--json").lines] == list(range(20))
 
 
@@ -369,17 +366,17 @@ def test_duplicates_prints_one_group_per_line_and_writes_the_other_documents(
     unique = [json.loads(line) for line in Path("unique.jsonl").read_text().splitlines()]
     left_out = {id for group in groups for id in group[1:]}
     assert {record["id"] for record in unique} == {document.id for document in engine.documents()} - left_out
-    assert f"Wrote {len(unique)} documents to unique.jsonl without {len(left_out)} duplicate" in done.err
+    assert f"Wrote {len(unique)} documents to unique.jsonl, omitting {len(left_out)} duplicate" in done.err
     again = run("fit", "unique.jsonl", "--id", "id", "--label", "labels", "-o", "again", "--method", "itq", "--json")
     assert again.lines[0]["documents"] == len(unique)
     assert run("duplicates", "engine", "--radius", "0", "--json").lines[0]["representative"] == groups[0][0]
 
 
 def test_info_reports_drift_and_whether_to_retrain(run: Run, saved: Path) -> None:
-    assert "No documents were added since the fit." in run("info", str(saved)).out
+    assert "No documents have been added or updated since training." in run("info", str(saved)).out
     engine = SearchEngine.load(saved)
     engine.add([Document(f"law-{n}", "the garlic court dismissed another plaintiff") for n in range(40)])
-    assert "Retraining is advised (fewbits fit)" in run("info", str(saved)).out
+    assert "Retraining is recommended (fewbits fit)" in run("info", str(saved)).out
 
 
 def test_card_prints_or_writes_a_card_named_after_the_folder(run: Run, saved: Path, tmp_path: Path) -> None:
@@ -456,13 +453,13 @@ def test_hits_show_score_labels_metadata_and_title(run: Run, library: Path) -> N
 
 def test_no_hits_reports_unknown_labels_and_metadata_in_filters(run: Run, library: Path) -> None:
     for arguments, message in (
-        (["--where", "yaer>=2000"], "No hits. No document has the metadata 'yaer' (there are: year).\n"),
-        (["--label", "see"], "No hits. No document has the label 'see' (there are: food, sea).\n"),
+        (["--where", "yaer>=2000"], "No hits. No document has the metadata 'yaer' (existing: year).\n"),
+        (["--label", "see"], "No hits. No document has the label 'see' (existing: food, sea).\n"),
         (["--where", "year>2050"], "No hits.\n"),
     ):
         answer = run("search", "library", "soup", *arguments)
         assert (answer.code, answer.err) == (0, message)
-    assert run("similar", "library", "s1", "--label", "see").err.endswith("'see' (there are: food, sea).\n")
+    assert run("similar", "library", "s1", "--label", "see").err.endswith("'see' (existing: food, sea).\n")
 
 
 def test_duplicates_compares_codes_alone_without_a_minimum_similarity(run: Run, library: Path) -> None:

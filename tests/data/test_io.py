@@ -114,7 +114,7 @@ def read_content(tmp_path: Path, name: str, content: bytes, **options: Any) -> l
             r"a.jsonl, line 2 is not JSON \(got: Expecting value at column 10\)",
         ),
         ("a.jsonl", b'{"text": "a"}\n[1]\n', r"line 2 is not a record \(allowed: a JSON object; got: list\)"),
-        ("a.jsonl", b'{"body": "a"}\n', r"line 1 has no field 'text' \(allowed: 'body'\). Set the field names"),
+        ("a.jsonl", b'{"body": "a"}\n', r"line 1 has no field 'text' \(allowed: 'body'\). Name the fields"),
         ("a.jsonl", b'{"text": 5}\n', r"line 1: field 'text' is not a text \(allowed: a string; got: 5\)"),
         (
             "a.jsonl",
@@ -153,7 +153,7 @@ def test_a_lone_surrogate_is_replaced_by_a_question_mark(tmp_path: Path) -> None
     ("options", "message"),
     [
         ({"encoding": "nope"}, r"encoding is unknown.*got: 'nope'"),
-        ({"text": ()}, r"the text needs a field"),
+        ({"text": ()}, r"no text field is given"),
         ({"label_separator": ""}, r"label_separator is empty"),
     ],
 )
@@ -168,7 +168,7 @@ def test_fields_of_a_folder_raise_an_error(tmp_path: Path) -> None:
 
 
 def test_an_id_that_is_neither_text_nor_number_raises_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"field 'id' is not an id \(allowed: text or a whole number; got: None\)"):
+    with pytest.raises(DataError, match=r"field 'id' is not an id \(allowed: a string or an integer; got: None\)"):
         read_content(tmp_path, "a.jsonl", b'{"text": "a", "id": null}', id="id")
 
 

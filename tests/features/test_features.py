@@ -171,7 +171,7 @@ def test_invalid_parameters_and_use_before_fit_raise_errors() -> None:
         TextVectorizer(max_features=0).fit(["word"])
     with pytest.raises(ParameterError, match=r"stop_words is unknown \(allowed: 'english' or None; got: 'german'\)"):
         TextVectorizer(stop_words="german").fit(["wort"])
-    with pytest.raises(ParameterError, match=r"token_pattern is not a valid regular expression \(got: '\('\)"):
+    with pytest.raises(ParameterError, match=r"token_pattern is not a valid regular expression \(got: '\(': missing"):
         TextVectorizer(token_pattern="(").fit(["word"])
     with pytest.raises(ParameterError, match=r"token_pattern has several groups"):
         TextVectorizer(token_pattern="(a)(b)").fit(["word"])

@@ -101,14 +101,20 @@ def test_training_without_torch_or_numba_names_the_install_command(
     ("options", "rows", "labels", "error", "message"),
     [
         ({}, ROWS, CLASSES[:-1], DataError, r"labels and documents differ in number \(allowed: 300; got: 299\)"),
-        ({}, ROWS, CLASSES * 0, DataError, r"all labelled documents have one class \(allowed: two classes or more\)"),
+        (
+            {},
+            ROWS,
+            CLASSES * 0,
+            DataError,
+            r"all labelled documents have the same class \(allowed: two classes or more\)",
+        ),
         ({}, ROWS, None, DataError, r"this method learns from labels"),
         ({}, -ROWS, CLASSES, DataError, r"Negative values in data"),
         ({}, ROWS * np.nan, CLASSES, ValueError, r"NaN"),
-        ({}, ROWS, np.full((300, 2), 5), DataError, r"a table of labels holds 0 and 1 only \(got: \[5\]\)"),
+        ({}, ROWS, np.full((300, 2), 5), DataError, r"a label table must contain only 0 and 1 \(got: \[5\]\)"),
         ({"n_bits": 0}, ROWS, CLASSES, ParameterError, r"n_bits, the code length, is out of range"),
-        ({"estimator": "magic"}, ROWS, CLASSES, ParameterError, r"no such gradient estimator \(allowed: arm, disarm"),
-        ({"schedule": "magic"}, ROWS, CLASSES, ParameterError, r"no such schedule \(allowed: cosine, constant"),
+        ({"estimator": "magic"}, ROWS, CLASSES, ParameterError, r"unknown gradient estimator \(allowed: arm, disarm"),
+        ({"schedule": "magic"}, ROWS, CLASSES, ParameterError, r"unknown schedule \(allowed: cosine, constant"),
         (
             {"pairs": "magic"},
             ROWS,
@@ -117,7 +123,7 @@ def test_training_without_torch_or_numba_names_the_install_command(
             r"pairs is unknown \(allowed: balanced, random; got: 'magic'\)",
         ),
         ({"epochs": 0}, ROWS, CLASSES, ParameterError, r"epochs is out of range"),
-        ({}, ROWS * 0, CLASSES, DataError, r"no document has any words \(allowed: one or more in some row; got: zeros"),
+        ({}, ROWS * 0, CLASSES, DataError, r"all documents are empty \(allowed: a nonzero value"),
         ({"svm_share": 1.5}, ROWS, CLASSES, ParameterError, r"svm_share is out of range \(allowed: 0 to 1; got: 1.5\)"),
         ({"validation_fraction": 1.0}, ROWS, CLASSES, ParameterError, r"validation_fraction is out of range"),
         (
@@ -159,7 +165,7 @@ def test_invalid_parameters_and_data_are_refused_with_the_reason(
 def test_documents_without_words_are_listed_and_the_others_are_used() -> None:
     rows = ROWS.copy().tolil()
     rows[[4, 17]] = 0
-    with pytest.warns(EmptyDocumentsWarning, match=r"2 of 300 documents have no words .* \(rows 4, 17\)"):
+    with pytest.warns(EmptyDocumentsWarning, match=r"2 of 300 documents are empty .* \(rows 4, 17\)"):
         hasher = PairwiseHasher(**QUICK).fit(sparse.csr_array(rows), CLASSES)
     assert precision(hasher) > 0.9
 

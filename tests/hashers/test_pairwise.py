@@ -141,9 +141,9 @@ def test_pairs_out_of_range_are_refused(pairs: Any) -> None:
 @pytest.mark.parametrize(
     ("rows", "same", "message"),
     [
-        (ROWS, [1, -1], r"same says whether a pair belongs together \(allowed: True or False, 1 or 0; got: -1\)"),
-        (ROWS, [[1], [0]], r"pairs and same do not fit \(allowed: \(m, 2\) whole numbers and \(m,\)"),
-        (ROWS, True, r"pairs and same do not fit"),
+        (ROWS, [1, -1], r"same must say whether each pair is similar \(allowed: True or False, 1 or 0; got: -1\)"),
+        (ROWS, [[1], [0]], r"pairs or same has the wrong shape or type \(allowed: integers of shape \(m, 2\)"),
+        (ROWS, True, r"pairs or same has the wrong shape or type"),
         (-ROWS, [1, 0], r"Negative values in data"),
     ],
 )

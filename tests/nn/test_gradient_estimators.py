@@ -184,7 +184,7 @@ def test_gumbel_softmax_cools_by_the_papers_schedule() -> None:
 
 def test_an_unknown_estimator_is_refused_with_the_known_ones() -> None:
     message = (
-        r"no such gradient estimator \(allowed: arm, disarm, leave-one-out, flip, straight-through, gumbel-softmax"
+        r"unknown gradient estimator \(allowed: arm, disarm, leave-one-out, flip, straight-through, gumbel-softmax"
     )
     with pytest.raises(ParameterError, match=message):
         make_estimator("magic")

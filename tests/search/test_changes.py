@@ -108,7 +108,7 @@ def test_a_reader_that_missed_more_changes_than_are_recorded_reads_everything(
 
 
 def test_new_documents_of_the_same_kind_need_no_retraining(engine: SearchEngine) -> None:
-    assert engine.info()["drift"]["advice"] == "No documents were added since the fit."
+    assert engine.info()["drift"]["advice"] == "No documents have been added or updated since training."
     engine.add([Document("one", "boat")])
     assert "Too few new documents" in engine.info()["drift"]["advice"]
     engine.add([Document(f"new {d.id}", d.text) for d in tiny_documents(60)[15:59]])

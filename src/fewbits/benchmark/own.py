@@ -81,17 +81,19 @@ class Recommendation:
         size = f"{one.bytes_per_document} byte{'s' if one.bytes_per_document > 1 else ''} per document"
         if not self.helps:
             return (
-                f"Codes do not help on these texts: even the best, {self.best.method} with {self.best.bits} bits, has"
-                f" {self.measure} {self.best.quality:.3f} (chance level {self.floor:.3f})."
-                f" Check that the {self.told} are related to what the texts are about."
+                f"Codes are not useful for these texts: even the best candidate, {self.best.method} with"
+                f" {self.best.bits} bits, has {self.measure} {self.best.quality:.3f} (chance level {self.floor:.3f})."
+                f" Check that the {self.told} are related to the contents of the texts."
             )
         text = (
             f"Use {one.method} with {one.bits} bits: {self.measure} {one.quality:.3f} (chance level {self.floor:.3f}),"
             f" {size}, {one.seconds_learning:.1f} s to fit, {one.milliseconds_per_query:.2f} ms per query."
-            f" It is fitted on {self.needs}."
+            f" It is trained on {self.needs}."
         )
         if self.best.quality > one.quality:
-            text += f" The best, {self.best.method} with {self.best.bits} bits, has {self.best.quality:.3f}."
+            text += (
+                f" The best candidate, {self.best.method} with {self.best.bits} bits, reaches {self.best.quality:.3f}."
+            )
         return text
 
 

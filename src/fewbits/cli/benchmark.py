@@ -73,7 +73,9 @@ def bench_run(
 
 @bench.command("measure")
 def bench_measure(
-    dataset: Annotated[list[str] | None, typer.Option(help=".mat file of the results; repeatable.")] = None,
+    dataset: Annotated[
+        list[str] | None, typer.Option(help=".mat file on which some of the results were computed; repeatable.")
+    ] = None,
     results: ResultsFolder = Path("results"),
 ) -> None:
     """Recompute the metrics of all runs with stored codes, without training.
@@ -145,7 +147,7 @@ def bench_figures(
     bits: Annotated[int, typer.Option("--bits", help="Code length in bits.")] = BITS,
     results: ResultsFolder = Path("results"),
 ) -> None:
-    """Train models and save the data of their figures: a 2-D projection of the codes, and nearest words.
+    """Train models and save data for figures: a 2-D projection of the codes, and nearest words.
 
     Example: fewbits bench figures --method nash
     """
@@ -201,7 +203,7 @@ def bench_own(
     advice = recommend(candidates, corpus)
     if as_json:
         return print_json({"candidates": candidates, "recommendation": advice})
-    header = ["method", "bits", corpus.measure, "training s", "bytes per document", "ms per query"]
+    header = ["method", "bits", corpus.measure, "training seconds", "bytes per document", "ms per query"]
     rows = [
         [
             one.method,
@@ -239,7 +241,7 @@ def track_runs(steps: Iterable[Step]) -> Iterator[Step]:
             bar.update(task, completed=step.done, total=step.total, description="Running", ends=ends)
             if step.result is None:
                 failed = f" ({step.failed_before} failed)" if step.failed_before else ""
-                print_status(f"{step.finished_before} runs already finished{failed}, {step.total} to do")
+                print_status(f"{step.finished_before} runs are finished{failed}, {step.total} to do")
             else:
                 print_status(f"[{step.done}/{step.total}] {_summary(step.result)}")
             yield step

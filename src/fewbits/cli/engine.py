@@ -11,7 +11,17 @@ from typing import Annotated, Any
 
 import typer
 
-from fewbits.cli.options import AsJson, Bits, DocumentOptions, Engine, MaxFeatures, Source, TokenPattern, expand_options
+from fewbits.cli.options import (
+    AsJson,
+    Bits,
+    ChangeOptions,
+    DocumentOptions,
+    Engine,
+    MaxFeatures,
+    Source,
+    TokenPattern,
+    expand_options,
+)
 from fewbits.cli.output import err, plural, print_json, print_text, track_progress
 from fewbits.data import Document, read_documents
 from fewbits.data.document import Fields
@@ -19,8 +29,18 @@ from fewbits.errors import MissingExtraError
 from fewbits.features import TextVectorizer
 from fewbits.features.embeddings import load_embeddings
 from fewbits.search import LEARN_FROM, SearchEngine, check_engine_folder
+from fewbits.search.drift import DRIFT_TITLES
 
 FIELDS = "fields"  # the note in which an engine stores the field names given to fit
+INFO_TITLES = {  # of facts whose names in JSON would be unclear in a table
+    "metadata": "metadata fields",
+    "features": "kind of documents",
+    "n_features": "features",
+    "setting": "kind of training",
+    "documents_learnt_from": "training documents",
+    "fewbits": "version of fewbits",
+    "label_names": "labels",
+}
 
 
 @expand_options
@@ -38,7 +58,9 @@ def fit(
     learn_from: Annotated[
         int, typer.Option(help="Maximum number of training documents, sampled at random; all are encoded.", min=2)
     ] = LEARN_FROM,
-    random_state: Annotated[int, typer.Option("--random-state", "--seed", help="Seed.", min=0, max=2**32 - 1)] = 0,
+    random_state: Annotated[
+        int, typer.Option("--random-state", "--seed", help="Seed of the random numbers.", min=0, max=2**32 - 1)
+    ] = 0,
     as_json: AsJson = False,
 ) -> None:
     """Train a hashing method on your documents, encode them and save an engine.
@@ -77,10 +99,10 @@ def fit(
 
 
 @expand_options
-def add(engine: Engine, source: Source, documents: DocumentOptions, as_json: AsJson = False) -> None:
+def add(engine: Engine, source: Source, documents: ChangeOptions, as_json: AsJson = False) -> None:
     """Add documents to an engine, encoded with its trained model.
 
-    If one document cannot be added, none is. Fields default to those given to fit.
+    If any document cannot be added, none is.
 
     Example: fewbits add news-engine today.jsonl
     """
@@ -88,10 +110,10 @@ def add(engine: Engine, source: Source, documents: DocumentOptions, as_json: AsJ
 
 
 @expand_options
-def update(engine: Engine, source: Source, documents: DocumentOptions, as_json: AsJson = False) -> None:
+def update(engine: Engine, source: Source, documents: ChangeOptions, as_json: AsJson = False) -> None:
     """Replace documents by new versions with the same ids.
 
-    If one id does not exist, no document is replaced. Fields default to those given to fit.
+    If any id does not exist, no document is replaced.
 
     Example: fewbits update news-engine corrected.jsonl
     """
@@ -107,7 +129,7 @@ def remove(
 ) -> None:
     """Remove documents from an engine.
 
-    If one id does not exist, no document is removed.
+    If any id does not exist, no document is removed.
 
     Example: fewbits remove news-engine https://example.org/1 https://example.org/2
     """
@@ -127,10 +149,11 @@ def info(engine: Engine, as_json: AsJson = False) -> None:
     if as_json:
         return print_json(facts)
     drift = facts.pop("drift")
-    rows = {**facts, **{f"drift: {name}": value for name, value in drift.items() if name not in ("advice", "retrain")}}
+    rows = {INFO_TITLES.get(name, name.replace("_", " ")): value for name, value in facts.items()}
+    rows |= {title: drift[name] for name, title in DRIFT_TITLES.items()}
     width = max(map(len, rows))
-    for name, value in rows.items():
-        print_text(f"{name.replace('_', ' '):<{width}}  {value}")
+    for title, value in rows.items():
+        print_text(f"{title:<{width}}  {', '.join(map(str, value)) if isinstance(value, list) else value}")
     print_text("All checksums are correct.")
     return print_text(drift["advice"])
 
@@ -194,7 +217,7 @@ def _change(
     change: Callable[[SearchEngine, Iterable[Document], Any], int],
     participle: str,
     source: str,
-    documents: DocumentOptions,
+    documents: ChangeOptions,
     *,
     as_json: bool,
 ) -> None:

@@ -55,9 +55,8 @@ def data(
         for row in rows:
             print_json(row)
     elif rows:
-        print_table(
-            [name.replace("_", " ") for name in rows[0]], [[_cell(value) for value in row.values()] for row in rows]
-        )
+        titles = ["chance level" if name == "random_floor" else name for name in rows[0]]
+        print_table(titles, [[_cell(value) for value in row.values()] for row in rows])
 
 
 def evaluate(
@@ -102,7 +101,7 @@ def evaluate(
         cell = [result.method, result.dataset, str(result.bits), str(result.seed)]
         rows.append([*cell, *(f"{value:.4f}" for value in values)])
     if not as_json:
-        print_table(["method", "dataset", "bits", "seed", "precision at 100", "neighbour recall", "chance level"], rows)
+        print_table(["method", "dataset", "bits", "seed", "precision at 100", "neighbor recall", "chance level"], rows)
     if failed:
         raise typer.Exit(1)
 
@@ -112,9 +111,14 @@ def tune(
     dataset: Annotated[str, typer.Option(help="Data set.")],
     bits: Annotated[int, typer.Option("--bits", "--n-bits", help="Code length in bits.")],
     n_trials: Annotated[int, typer.Option(help="Total number of trials, including those in the study.")] = 20,
-    study: Annotated[Path | None, typer.Option(help="File that stores the trials, to resume from.")] = None,
-    n_folds: Annotated[int | None, typer.Option(help="Cross-validate on the training part with these folds.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Epochs per trial. [default: that of the method]")] = None,
+    study: Annotated[Path | None, typer.Option(help="File that stores the trials; an existing one is resumed.")] = None,
+    n_folds: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of folds for cross-validation on the training part. [default: use the validation part]"
+        ),
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs per trial. [default: as the method]")] = None,
     seed: Annotated[int, typer.Option("--seed", "--random-state", help="Seed.")] = 0,
     as_json: AsJson = False,
 ) -> None:
@@ -165,7 +169,7 @@ def bench_speed(
     save: Annotated[bool, typer.Option("--save", help="Write JSON files.")] = False,
     results: ResultsFolder = Path("results"),
 ) -> None:
-    """Compare training speed with a textbook implementation, and measure the time to good codes on ng20.
+    """Compare training speed with a textbook implementation, and measure the time to reach a target precision.
 
     Example: fewbits bench speed --save
     """
@@ -191,13 +195,15 @@ def bench_supervision(
 
 @bench.command("known-items")
 def bench_known_items(
-    dataset: Annotated[str, typer.Option(help="Data set whose texts start with a title.")] = "arxiv",
+    dataset: Annotated[str, typer.Option(help="Data set whose texts begin with a title.")] = "arxiv",
     bits: Annotated[
         list[int] | None, typer.Option("--bits", help="Code length; repeatable. [default: 64 and 128]")
     ] = None,
     method: Annotated[str, typer.Option(help="Hashing method.")] = "bernoulli-vae",
     learn_from: Annotated[int, typer.Option(help="Number of training documents.")] = TRAINING_SIZE,
-    checkpoint: Annotated[Path | None, typer.Option(help="Folder for training checkpoints, to resume from.")] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Folder for training checkpoints; training resumes from them.")
+    ] = None,
     save: Annotated[bool, typer.Option("--save", help="Write a JSON file.")] = False,
     results: ResultsFolder = Path("results"),
 ) -> None:
@@ -239,7 +245,7 @@ def bench_service(
 
 
 def methods(as_json: AsJson = False) -> None:
-    """List the hashing methods by the names that commands and result files use.
+    """List the hashing methods, with the names used by commands and result files.
 
     Example: fewbits methods --json
     """
@@ -254,7 +260,7 @@ def methods(as_json: AsJson = False) -> None:
             print_json({**facts, **details})
         return
     rows = [[method.name, method.setting, method.title, method.reference] for method in METHODS.values()]
-    print_table(["method", "labels", "name in tables", "reference"], rows)
+    print_table(["method", "setting", "name in tables", "reference"], rows)
 
 
 def _run(experiment: Experiment[Any], results: Path | None) -> None:
@@ -269,7 +275,7 @@ def _run(experiment: Experiment[Any], results: Path | None) -> None:
 def _parameter(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise ParameterError("a parameter has the form NAME=VALUE", allowed="such as epochs=5", got=repr(text))
+        raise ParameterError("--set expects NAME=VALUE", allowed="for example epochs=5", got=repr(text))
     try:
         return name, json.loads(value)
     except json.JSONDecodeError:

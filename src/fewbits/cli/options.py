@@ -31,14 +31,14 @@ TextFields = Annotated[
 ]
 IdField = Annotated[str | None, typer.Option(help="Field with the id. [default: the position, from 0]")]
 LabelField = Annotated[str | None, typer.Option(help="Field with the label, or a list of labels.")]
-LabelSeparator = Annotated[str | None, typer.Option(help="Separator between labels in a label field.")]
+LabelSeparator = Annotated[str | None, typer.Option(help="Separator between the labels in the label field.")]
 MetadataFields = Annotated[
     list[str] | None,
-    typer.Option("--metadata", help="Field to store with the document and to filter by. Repeatable."),
+    typer.Option("--metadata", help="Field to store with the document and to filter by; repeatable."),
 ]
 MaxFeatures = Annotated[int, typer.Option(help="Maximum size of the vocabulary.")]
 TokenPattern = Annotated[
-    str | None, typer.Option(help="Regular expression that matches a word. [default: letters a-z]")
+    str | None, typer.Option(help="Regular expression that matches a word. [default: two or more letters a-z]")
 ]
 Encoding = Annotated[str, typer.Option(help="Character encoding of the file.")]
 EmbeddingsFile = Annotated[
@@ -72,16 +72,30 @@ class DocumentOptions(FieldOptions):
 
 
 @dataclass(frozen=True)
+class ChangeOptions(DocumentOptions):
+    """Options of commands that change the documents of an engine; fields default to those given to fit."""
+
+    text: Annotated[
+        list[str] | None,
+        typer.Option("--text", help="Field with the text. Repeat to join several fields. [default: as given to fit]"),
+    ] = None
+    id: Annotated[str | None, typer.Option(help="Field with the id. [default: as given to fit]")] = None
+
+
+@dataclass(frozen=True)
 class SearchOptions:
     """Options that select and rank hits."""
 
     k: Annotated[int | None, typer.Option("--k", "-k", help="Number of hits. [default: 10]")] = None
     label: Annotated[
-        list[str] | None, typer.Option("--label", help="Return only documents with this label. Repeat for several.")
+        list[str] | None,
+        typer.Option("--label", help="Return only documents with this label; if repeated, with any of them."),
     ] = None
     where: Annotated[
         list[str] | None,
-        typer.Option(help="Return only documents that meet a condition such as 'year>=2020'. Repeat to combine."),
+        typer.Option(
+            help="Return only documents that meet a condition such as 'year>=2020'; if repeated, all of them."
+        ),
     ] = None
     rerank: Rerank = None
     rescore: Annotated[str | None, typer.Option(hidden=True)] = None
@@ -97,6 +111,9 @@ class SearchOptions:
         return {"rerank": renamed("rerank", self.rerank, "rescore", self.rescore), "shortlist": self.shortlist}
 
 
+OPTION_GROUPS = (FieldOptions, DocumentOptions, ChangeOptions, SearchOptions)
+
+
 def renamed(name: str, value: Value | None, old_name: str, old_value: Value | None) -> Value | None:
     """Return the value of an option that may have been given under its old name, with a note on standard error."""
     if old_value is None:
@@ -110,7 +127,7 @@ def renamed(name: str, value: Value | None, old_name: str, old_value: Value | No
 def expand_options(command: Callable[..., None]) -> Callable[..., None]:
     """Replace each parameter of a command that is annotated with an option group by the options of the group."""
     hints = get_type_hints(command, include_extras=True)
-    groups = {name: hint for name, hint in hints.items() if hint in (FieldOptions, DocumentOptions, SearchOptions)}
+    groups = {name: hint for name, hint in hints.items() if hint in OPTION_GROUPS}
     parameters: list[inspect.Parameter] = []
     for name, parameter in inspect.signature(command).parameters.items():
         if name in groups:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
@@ -19,6 +20,7 @@ SNIPPET_LENGTH = 160
 MAX_TITLE_LENGTH = 200
 MAX_EXPLAINED_BITS = 4  # that agree, and that differ; --json prints all
 MAX_SHARED_WORDS = 5
+NUMBER = re.compile(r"[-+]?[0-9.,]+|None|")  # cells of columns that are aligned to the right
 Item = TypeVar("Item")
 
 out = Console(highlight=False)
@@ -46,15 +48,19 @@ def print_json(value: Any) -> None:
 
 
 def print_table(header: list[str], rows: Iterable[list[str]]) -> None:
-    """Print an aligned table; the first column is text, the others are numbers.
+    """Print an aligned table: numbers to the right, texts to the left.
 
     Rich's tables fold or cut cells at the width of the terminal; these lines stay whole, also for grep and awk.
     """
     lines = [header, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
-    for first, *others in lines:
-        cells = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
-        print_text("  ".join([first.ljust(widths[0]), *cells]))
+    are_texts = [any(not NUMBER.fullmatch(line[column]) for line in lines[1:]) for column in range(len(header))]
+    for line in lines:
+        cells = (
+            cell.ljust(width) if is_text else cell.rjust(width)
+            for cell, width, is_text in zip(line, widths, are_texts, strict=True)
+        )
+        print_text("  ".join(cells).rstrip())
 
 
 def print_hits(query: str, hits: list[Hit], n_bits: int, explanations: Sequence[Explanation] = ()) -> None:
@@ -77,28 +83,28 @@ def print_hits(query: str, hits: list[Hit], n_bits: int, explanations: Sequence[
 
 
 def print_bit_meaning(meaning: BitMeaning) -> None:
-    """Print the words that raise and lower a bit on one line."""
-    print_text(f"{meaning.bit:>4}  {_raising_and_lowering(meaning)}")
+    """Print the words that are more frequent where a bit is 1, and where it is 0, on one line."""
+    print_text(f"bit {meaning.bit:>3}  {_raising_and_lowering(meaning)}")
 
 
 def _print_explanation(explanation: Explanation, n_bits: int, indent: str) -> None:
     shared = ", ".join(f"{word.word} {word.weight:.2f}" for word in explanation.shared_words[:MAX_SHARED_WORDS])
     agree = [(bit, f"{bit.bit:>3} = {bit.hit}") for bit in explanation.agreeing]
     differ = [(bit, f"{bit.bit:>3}: {bit.query} in the query, {bit.hit} in the hit") for bit in explanation.differing]
-    print_text(f"{indent}words in common (cosine {explanation.cosine:.2f}): {shared or 'none'}")
+    print_text(f"{indent}shared words (cosine {explanation.cosine:.2f}): {shared or 'none'}")
     for title, count, bits in (
-        ("bits that agree", n_bits - explanation.distance, agree),
-        ("bits that differ", explanation.distance, differ),
+        ("matching bits", n_bits - explanation.distance, agree),
+        ("differing bits", explanation.distance, differ),
     ):
         if count:
             print_text(f"{indent}{title}: {count}, most confident first:")
         for bit, values in bits[:MAX_EXPLAINED_BITS]:
-            print_text(f"{indent}  {values}  {_raising_and_lowering(bit)}")
-            print_text(f"{indent}        decided by  query: {_words(bit.query_words)}  hit: {_words(bit.hit_words)}")
+            print_text(f"{indent}  bit {values}  {_raising_and_lowering(bit)}")
+            print_text(f"{indent}    deciding words  query: {_words(bit.query_words)}  hit: {_words(bit.hit_words)}")
 
 
 def _raising_and_lowering(bit: BitMeaning | ExplainedBit) -> str:
-    return f"more: {' '.join(bit.raises) or 'none'}; less: {' '.join(bit.lowers) or 'none'}"
+    return f"(1: {' '.join(bit.raises) or 'none'}; 0: {' '.join(bit.lowers) or 'none'})"
 
 
 def _words(words: Sequence[DecidingWord]) -> str:

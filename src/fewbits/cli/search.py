@@ -119,7 +119,7 @@ def search(
     radius: Annotated[
         int | None, typer.Option(help="Return all documents within this Hamming distance, instead of k.")
     ] = None,
-    source: Annotated[str | None, typer.Option(help="File of queries, one per document.")] = None,
+    source: Annotated[str | None, typer.Option(help="File of documents whose texts are the queries.")] = None,
     field: TextFields = None,
     id: IdField = None,
     as_json: AsJson = False,
@@ -132,7 +132,7 @@ def search(
     if radius is not None and (options.k is not None or any(value is not None for value in ranking.values())):
         raise typer.BadParameter("--radius cannot be combined with --k, --rerank or --shortlist")
     if (query is None) == (source is None):
-        raise typer.BadParameter("give a query, - or --source")
+        raise typer.BadParameter("give either QUERY (or - for standard input) or --source")
     if source is not None:
         queries = Queries(read_documents(source, text=field or "text", id=id), are_many=True, have_ids=True)
     else:
@@ -156,7 +156,7 @@ def similar(
     options: SearchOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Find the documents nearest to a document of the engine, by Hamming distance unless --rerank is given.
+    """Find the documents nearest to a document of the engine, by default by Hamming distance.
 
     Example: fewbits similar fewbits-demo json.dumps
     """
@@ -177,7 +177,7 @@ def encode(
     text: Annotated[
         str, typer.Argument(metavar="TEXT", help="Text to encode; - reads one text per line from standard input.")
     ] = "",
-    source: Annotated[str | None, typer.Option(help="File of documents to encode instead.")] = None,
+    source: Annotated[str | None, typer.Option(help="File of documents to encode, instead of TEXT.")] = None,
     field: TextFields = None,
     id: IdField = None,
     encoding: Encoding = "utf-8",
@@ -189,7 +189,7 @@ def encode(
     Example: fewbits encode fewbits-demo "open a file for reading" --format bits
     """
     if bool(text) == bool(source):
-        raise typer.BadParameter("give a text, - or --source")
+        raise typer.BadParameter("give either TEXT (or - for standard input) or --source")
     loaded = _load(engine)
     if source is None:
         documents = _read_queries(text).documents
@@ -222,21 +222,21 @@ def duplicates(
     min_similarity: Annotated[
         float | None,
         typer.Option(
-            help=f"Minimum cosine similarity of near-duplicates; 0 compares codes only. [default: {MIN_SIMILARITY}]",
+            help=f"Minimum cosine similarity of near-duplicates; 0 compares only codes. [default: {MIN_SIMILARITY}]",
             min=0,
             max=1,
         ),
     ] = None,
     alike: Annotated[float | None, typer.Option(hidden=True, min=0, max=1)] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the documents without duplicates as JSON Lines.")
+        Path | None, typer.Option("--output", "-o", help="Write one document per group, and all others, as JSON Lines.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Group near-duplicates, and optionally write the documents without them.
+    """Group near-duplicates, and optionally write the corpus without them.
 
-    A group is a chain of near-duplicates: its first and last document may differ more. The first one added represents
-    the group.
+    Groups are formed by chaining, so two documents of a group may differ in more bits than the radius. The document
+    that was added first represents its group.
 
     Example: fewbits duplicates news-engine --radius 3 --output unique.jsonl
     """
@@ -247,7 +247,7 @@ def duplicates(
     print_status(f"{plural(len(groups), 'group')} with {plural(n_duplicates, 'duplicate')}.")
     if output is not None:
         count = write_documents(output, without_duplicates(loaded.documents(), groups))
-        print_status(f"Wrote {plural(count, 'document')} to {output} without {plural(n_duplicates, 'duplicate')}.")
+        print_status(f"Wrote {plural(count, 'document')} to {output}, omitting {plural(n_duplicates, 'duplicate')}.")
     for group in groups:
         if as_json:
             print_json(group)

@@ -38,7 +38,7 @@ def _whole_number(id: Any) -> int:
     except TypeError:
         number = None
     if number is None or isinstance(id, bool) or not -LARGEST_ID - 1 <= number <= LARGEST_ID:
-        raise DataError("this is not an id", allowed="a text, or a whole number of 64 bits", got=repr(id)[:60])
+        raise DataError("the id is not valid", allowed="a string or a 64-bit integer", got=repr(id)[:60])
     return number
 
 
@@ -66,7 +66,7 @@ class Fields:
     def check(self) -> None:
         """Raise an error if the text has no field, or the separator is empty."""
         if not self.text:
-            raise ParameterError("the text needs a field", allowed="one or more")
+            raise ParameterError("no text field is given", allowed="one or more")
         if self.label_separator == "":
             raise ParameterError("label_separator is empty", allowed="one character or more", hint="Omit it.")
 
@@ -89,7 +89,9 @@ class Fields:
         if isinstance(value, (str, int, float)):
             return (str(value),)
         raise DataError(
-            f"{where}: field {self.label!r} is not a label", allowed="text, a number, a list", got=repr(value)
+            f"{where}: field {self.label!r} is not a label",
+            allowed="a string, a number or a list of them",
+            got=repr(value),
         )
 
 
@@ -98,7 +100,7 @@ def _pick(record: Record, name: str, where: str) -> Any:
         raise DataError(
             f"{where} has no field {name!r}",
             allowed=", ".join(map(repr, record)) or "none, the record is empty",
-            hint="Set the field names: --text, --id, --label (in Python text=, id=, label=).",
+            hint="Name the fields with --text, --id and --label (in Python: text, id and label).",
         )
     return record[name]
 
@@ -115,5 +117,5 @@ def _as_text(value: Any, name: str, where: str) -> str:
 def as_id(value: Any, name: str, where: str) -> DocumentId:
     """Check that the value of a field can be an id, and return it."""
     if isinstance(value, bool) or not isinstance(value, (int, str)) or value == "" or not str(value).isprintable():
-        raise DataError(f"{where}: field {name!r} is not an id", allowed="text or a whole number", got=repr(value)[:60])
+        raise DataError(f"{where}: field {name!r} is not an id", allowed="a string or an integer", got=repr(value)[:60])
     return value

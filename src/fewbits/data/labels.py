@@ -44,7 +44,7 @@ def as_label_table(y: Any, rows: int) -> Any:
     if y.ndim == 2:
         table = sparse.csr_array(y)
         if table.nnz and not np.isin(table.data, (0, 1)).all():
-            raise DataError("a table of labels holds 0 and 1 only", got=np.unique(table.data)[:5].tolist())
+            raise DataError("a label table must contain only 0 and 1", got=np.unique(table.data)[:5].tolist())
     elif y.ndim == 1:
         table, _ = label_table([() if _is_missing(value) else (str(value),) for value in y])
     else:
@@ -98,7 +98,7 @@ def check_classes(labels: Any) -> None:
     if not labels.nnz:
         raise DataError("no document has a label", allowed="two classes or more")
     if (labels.sum(axis=0) > 0).sum() < 2 and labels.shape[0] > 1:
-        raise DataError("all labelled documents have one class", allowed="two classes or more")
+        raise DataError("all labelled documents have the same class", allowed="two classes or more")
 
 
 def labelled_sample(y: Any, rows: int, size: int, generator: np.random.RandomState) -> tuple[NDArray[np.int64], Any]:

@@ -20,6 +20,7 @@ from fewbits.hashers.base import EXECUTION_PARAMETERS, Hasher
 from fewbits.hashers.registry import find_method
 from fewbits.metrics import precision_at_k, random_floor
 from fewbits.search import EncodedDocuments, SearchEngine
+from fewbits.search.drift import DRIFT_TITLES
 
 MAX_LABELS = 20  # listed by name
 PACKAGES = ("fewbits", "numpy", "scipy", "scikit-learn", "faiss-cpu")
@@ -29,20 +30,21 @@ MAX_QUERIES = 1000
 
 USE = """\
 Search, "more like this", detection of near-duplicates and exploration of topics, for documents of the same kind and
-language as the training documents. Documents can be added at any time; the existing encoder encodes them."""
+language as the training documents. Documents can be added at any time without retraining."""
 
 LIMITS = """\
 - A code represents the topic of a document, not its statements: a claim and its negation have nearly the same code.
 - Words outside the vocabulary are ignored. A document without a word of the vocabulary is stored but never found.
-- A small distance means similar according to this model. Codes reproduce the biases of the training documents.
-- The engine supports search; it must not be the basis of decisions about people.
+- A small distance means that documents are similar according to this model. Codes reproduce the biases of the training
+  documents.
+- The engine is a search tool. Do not base decisions about people on it.
 - Codes do not protect content: the words of a document can be guessed from its code, and the engine's folder contains
   the texts."""
 
 EMBEDDING_LIMITS = """\
 - Codes are at most as good as the embeddings they were computed from, and reproduce their biases.
 - Queries need embeddings from the same source as the documents' embeddings.
-- The engine supports search; it must not be the basis of decisions about people."""
+- The engine is a search tool. Do not base decisions about people on it."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ def _method(hasher: Hasher, facts: dict[str, Any]) -> str:
         if name not in EXECUTION_PARAMETERS
     ]
     return (
-        f"{_table(('fact', 'value'), rows)}\n\nThe method chooses the value of a parameter that is None.\n\n"
+        f"{_table(('fact', 'value'), rows)}\n\nThe method chooses the values of parameters that are None.\n\n"
         f"{_table(('parameter', 'value'), parameters)}"
     )
 
@@ -141,7 +143,7 @@ def _quality(measured: Quality | None) -> str:
 
 
 def _drift(drift: dict[str, Any]) -> str:
-    rows = [(name.replace("_", " "), value) for name, value in drift.items() if name not in ("advice", "retrain")]
+    rows = [(title, drift[name]) for name, title in DRIFT_TITLES.items()]
     return f"{drift['advice']}\n\n{_table(('fact', 'value'), rows)}"
 
 

@@ -63,9 +63,7 @@ def pattern_tokenizer(pattern: str) -> Tokenizer:
     try:
         compiled = re.compile(pattern)
     except (re.error, TypeError) as error:
-        raise ParameterError(
-            "token_pattern is not a valid regular expression", got=repr(pattern), hint=f"{error}."
-        ) from error
+        raise ParameterError("token_pattern is not a valid regular expression", got=f"{pattern!r}: {error}") from error
     if compiled.groups > 1:
         raise ParameterError("token_pattern has several groups", allowed="at most one group", got=repr(pattern))
     find = compiled.findall

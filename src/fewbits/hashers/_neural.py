@@ -130,13 +130,13 @@ class NeuralHasher(Hasher):
         rows = sparse.csr_array(X, dtype=np.float32)
         rows.eliminate_zeros()
         if not rows.nnz:
-            raise DataError("no document has any words", allowed="one or more in some row", got="zeros only")
+            raise DataError("all documents are empty", allowed="a nonzero value in at least one row", got="only zeros")
         empty = np.flatnonzero(np.diff(rows.indptr) == 0)
         if len(empty):
             shown = ", ".join(map(str, empty[:5])) + (", …" if len(empty) > 5 else "")
             warnings.warn(
-                f"{len(empty)} of {rows.shape[0]} documents have no words and nothing can be learned from them"
-                f" (rows {shown}); remove them.",
+                f"{len(empty)} of {rows.shape[0]} documents are empty and do not contribute to training (rows {shown}):"
+                " remove them.",
                 EmptyDocumentsWarning,
                 stacklevel=4,
             )

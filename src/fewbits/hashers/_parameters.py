@@ -134,7 +134,7 @@ def need_torch() -> None:
         if find_spec("numba") is None:  # imported only for large networks: it takes half a second
             raise ImportError("numba")
     except ImportError as error:
-        raise MissingExtraError("learning with this method", extra="train", otherwise="choose method itq") from error
+        raise MissingExtraError("training this method", extra="train", otherwise="choose method itq") from error
 
 
 def has_few_words(X: Any) -> bool:

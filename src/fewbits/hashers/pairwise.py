@@ -284,10 +284,12 @@ def checked_pairs(pairs: ArrayLike, same: ArrayLike, n_rows: int) -> tuple[NDArr
     is_integer = pair_rows.dtype.kind in "iu"
     if pair_rows.ndim != 2 or pair_rows.shape[1] != 2 or not is_integer or is_similar.shape != pair_rows.shape[:1]:
         shapes = f"{pair_rows.shape} of {pair_rows.dtype}, {is_similar.shape}"
-        raise DataError("pairs and same do not fit", allowed="(m, 2) whole numbers and (m,)", got=shapes)
+        raise DataError(
+            "pairs or same has the wrong shape or type", allowed="integers of shape (m, 2), and shape (m,)", got=shapes
+        )
     if not len(pair_rows) or pair_rows.min() < 0 or pair_rows.max() >= n_rows:
-        raise DataError("pairs must be rows of X", allowed=f"0 to {n_rows - 1}, one pair or more")
+        raise DataError("pairs must contain row numbers of X", allowed=f"0 to {n_rows - 1}, one pair or more")
     if not np.isin(is_similar, (0, 1)).all():
         wrong = is_similar[~np.isin(is_similar, (0, 1))][0]
-        raise DataError("same says whether a pair belongs together", allowed="True or False, 1 or 0", got=wrong)
+        raise DataError("same must say whether each pair is similar", allowed="True or False, 1 or 0", got=wrong)
     return pair_rows.astype(np.int64), is_similar.astype(bool)

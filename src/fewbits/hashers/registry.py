@@ -117,7 +117,7 @@ OF_EMBEDDINGS = "itq"  # default method for embeddings: the other two model word
 def find_method(name: str) -> Method:
     """Look up a method by name."""
     if name not in METHODS:
-        raise ParameterError("there is no such method", allowed=", ".join(METHODS), got=repr(name))
+        raise ParameterError("unknown method", allowed=", ".join(METHODS), got=repr(name))
     return METHODS[name]
 
 
@@ -140,7 +140,7 @@ def write_hasher(hasher: Hasher, folder: Path) -> None:
     """Write a hasher and the name of its class."""
     kind = type(hasher).__name__
     if HASHERS.get(kind) is not type(hasher):
-        raise ParameterError("only a hasher of the registry can be saved", allowed=", ".join(HASHERS), got=kind)
+        raise ParameterError("only hashers of the registry can be saved", allowed=", ".join(HASHERS), got=kind)
     write_json(folder / "kind.json", {"hasher": kind})
     hasher.write(folder)
 
@@ -149,5 +149,5 @@ def read_hasher(folder: Path) -> Hasher:
     """Read what :func:`write_hasher` wrote."""
     kind = read_json(folder / "kind.json")["hasher"]
     if kind not in HASHERS:
-        raise ParameterError("this fewbits has no such hasher", allowed=", ".join(HASHERS), got=repr(kind))
+        raise ParameterError("unknown hasher", allowed=", ".join(HASHERS), got=repr(kind))
     return HASHERS[kind].read(folder)

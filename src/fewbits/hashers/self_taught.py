@@ -127,7 +127,7 @@ def smooth_vectors(graph: Any, count: int, generator: np.random.RandomState) -> 
         values, vectors = error.eigenvalues, error.eigenvectors
         warnings.warn(
             f"only {len(values)} of {requested} eigenvectors of the neighbor graph were found; the other bits are"
-            " always 0. More neighbours, or fewer bits, may help.",
+            " always 0. More neighbors or fewer bits may help.",
             MissingEigenvectorsWarning,
             stacklevel=4,
         )

@@ -116,7 +116,7 @@ class FlatIndex(Index):
         query = self._check_search(code, k)
         bit_weights = np.asarray(weights, dtype=np.float32).ravel()
         if len(bit_weights) != self.n_bits or len(query) != 1:
-            raise DataError("weights are one per bit of one query", allowed=f"{self.n_bits}", got=len(bit_weights))
+            raise DataError("bit_weights must have one weight per bit", allowed=f"{self.n_bits}", got=len(bit_weights))
         scan = self._fast_scan.after_many_uses() if among is None and self._fast_scan is not None else None
         with _threads(1):
             nearest = None if scan is None else scan.search(query, bit_weights, k)
@@ -150,7 +150,7 @@ class FlatIndex(Index):
         """Read what :meth:`write` wrote; memory-mapped codes stay on disk until they are needed."""
         settings = read_json(folder / "index.json")
         if settings["engine"] != ENGINE:
-            raise BrokenFolderError(f"{folder} is an index of another kind", allowed=ENGINE, got=settings["engine"])
+            raise BrokenFolderError(f"{folder} contains another kind of index", allowed=ENGINE, got=settings["engine"])
         index = cls(settings["n_bits"])
         index._codes = GrowingArray(read_array(folder / "codes.npy", memory_map=memory_map))
         index._codes_changed()
@@ -158,10 +158,10 @@ class FlatIndex(Index):
         expected = (settings["documents"], n_bytes(index.n_bits))
         if index._codes.rows.shape != expected or index._codes.rows.dtype != np.uint8:
             raise BrokenFolderError(
-                f"{folder} has codes of another shape", allowed=expected, got=index._codes.rows.shape
+                f"the codes in {folder} have the wrong shape", allowed=expected, got=index._codes.rows.shape
             )
         if index._ids is not None and len(index._ids) != len(index):
-            raise BrokenFolderError(f"{folder} has another number of ids", allowed=len(index), got=len(index._ids))
+            raise BrokenFolderError(f"the number of ids in {folder} is wrong", allowed=len(index), got=len(index._ids))
         return index
 
     @classmethod
@@ -182,7 +182,7 @@ class FlatIndex(Index):
         if len(checked) != len(packed):
             raise DataError("ids and codes differ in number", got=f"{len(checked)} and {len(packed)}")
         if has_duplicates(checked):
-            raise DataError("an id is given twice in one call", hint="Ids are unique.")
+            raise DataError("an id is given twice in one call", hint="Ids must be unique.")
         if self._ids is not None and len(self._ids) and not self._same_kind(checked) and len(checked):
             raise DataError("ids must be all strings or all integers", got=f"{checked[0]!r} among others")
         if self._ids is None or not len(self._ids):

@@ -28,7 +28,7 @@ MAX_UNSORTED = 64  # one id in 64 may be unsorted
 def check_ids(ids: Iterable[Any]) -> list[str] | NDArray[np.int64]:
     """Return ids as a list of strings or an array of integers; anything else, or a mixture, is an error."""
     if isinstance(ids, (str, bytes)):
-        raise DataError("ids must be a list", got=repr(ids), hint="Put it into a list: [id]")
+        raise DataError("ids must be a list", got=repr(ids), hint="Pass [id].")
     if isinstance(ids, np.ndarray) and ids.ndim == 1 and ids.dtype.kind == "i":
         return ids.astype(np.int64, copy=False)
     values = list(ids)

@@ -140,11 +140,11 @@ def neighbour_recall(query_codes: ArrayLike, database_codes: ArrayLike, nearest:
     neighbors = np.asarray(nearest)
     if neighbors.ndim != 2 or len(neighbors) != len(queries) or not neighbors.size:
         raise DataError(
-            "nearest must be a table with a row per query", allowed=f"({len(queries)}, neighbors)", got=neighbors.shape
+            "nearest must have one row per query", allowed=f"({len(queries)}, neighbors)", got=neighbors.shape
         )
     if neighbors.min() < 0 or neighbors.max() >= len(database):
         raise DataError(
-            "nearest must hold rows of the database", allowed=f"0 to {len(database) - 1}", got=neighbors.max()
+            "nearest must contain row numbers of the database", allowed=f"0 to {len(database) - 1}", got=neighbors.max()
         )
     total = 0.0
     for rows, distances in distance_blocks(queries, database):

@@ -234,7 +234,7 @@ ESTIMATORS: dict[str, type[GradientEstimator]] = {
 def make_estimator(name: str) -> GradientEstimator:
     """Make an estimator by name."""
     if name not in ESTIMATORS:
-        raise ParameterError("there is no such gradient estimator", allowed=", ".join(ESTIMATORS), got=repr(name))
+        raise ParameterError("unknown gradient estimator", allowed=", ".join(ESTIMATORS), got=repr(name))
     return ESTIMATORS[name]()
 
 

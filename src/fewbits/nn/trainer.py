@@ -44,7 +44,7 @@ LEARNING_RATES: dict[str, Callable[[float], float]] = {"cosine": cosine, "consta
 def learning_rate_schedule(name: str) -> Callable[[float], float]:
     """Look up a schedule: the learning rate's factor as a function of the share of steps taken."""
     if name not in LEARNING_RATES:
-        raise ParameterError("there is no such schedule", allowed=", ".join(LEARNING_RATES), got=repr(name))
+        raise ParameterError("unknown schedule", allowed=", ".join(LEARNING_RATES), got=repr(name))
     return LEARNING_RATES[name]
 
 

@@ -17,6 +17,13 @@ SAMPLED_TEXTS = 10_000  # for the share of unknown words
 MIN_NEW_DOCUMENTS = 30  # too few to measure drift
 MAX_UNKNOWN_INCREASE = 0.1  # share of words
 MAX_BIT_SHIFT = 0.1  # share of documents, mean over bits
+DRIFT_TITLES = {  # in tables, where the names of the fields would be unclear
+    "new_documents": "new documents",
+    "unknown_words_learnt": "share of unknown words, training documents",
+    "unknown_words_new": "share of unknown words, new documents",
+    "bit_shift": "mean change in the share of ones per bit",
+    "bit_shift_by_chance": "change expected by chance",
+}
 NOT_SHOWN = ("bit_balance", "unknown_words", "notes", "documents_when_learnt")  # facts that describe leaves out
 
 
@@ -77,16 +84,16 @@ def _advise(
 ) -> tuple[str, bool]:
     """Return advice on retraining, and whether it is advised."""
     if not count:
-        return "No documents were added since the fit.", False
+        return "No documents have been added or updated since training.", False
     if count < MIN_NEW_DOCUMENTS:
         return f"Too few new documents to measure drift (fewer than {MIN_NEW_DOCUMENTS}).", False
     reasons = []
     if before is not None and now is not None and now - before > MAX_UNKNOWN_INCREASE:
-        reasons.append(f"{now:.0%} of the words of new documents are unknown, against {before:.0%} in training")
+        reasons.append(f"{now:.0%} of the words of new documents are unknown, compared with {before:.0%} in training")
     if shift > MAX_BIT_SHIFT:
-        reasons.append(f"the share of ones per bit has changed by {shift:.2f} on average beyond chance")
+        reasons.append(f"the share of ones per bit has changed by {shift:.2f} on average, beyond chance")
     if count > documents_at_fit:
-        reasons.append("there are more new documents than there were at the fit")
+        reasons.append("there are more new documents than training documents")
     if reasons:
-        return f"Retraining is advised (fewbits fit): {'; '.join(reasons)}.", True
-    return "New documents resemble those of the fit: retraining is not needed.", False
+        return f"Retraining is recommended (fewbits fit): {'; '.join(reasons)}.", True
+    return "New documents resemble the training documents: retraining is not needed.", False

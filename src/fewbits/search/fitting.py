@@ -176,7 +176,7 @@ def encode_and_store(
     """Encode documents block by block, store each by ``put``, which returns its positions, and return their number."""
     if (embeddings is None) != encoder.takes_text:
         expected = "documents alone" if encoder.takes_text else "documents with embeddings"
-        raise DataError("this engine takes another kind of input", allowed=expected)
+        raise DataError("the engine was created from another kind of input", allowed=expected)
     rows = None if embeddings is None else encoder.rows(embeddings)
     count = 0
     for block in batched(documents, BLOCK):

@@ -64,7 +64,7 @@ class Workers:
         except asyncio.TimeoutError:
             seconds = f"{self._settings.request_seconds:g} s"
             raise ServiceError(
-                503, "the request timed out", allowed=seconds, next="Request less at a time, or try again."
+                503, "the request timed out", allowed=seconds, next="Send smaller requests, or try again."
             ) from None
 
     def submit(self, work: Callable[[], None]) -> None:

@@ -64,14 +64,14 @@ class Condition:
 def parse_conditions(where: Sequence[str | Condition]) -> list[Condition]:
     """Parse the conditions that are strings."""
     if isinstance(where, str):
-        raise ParameterError("conditions must be a list", got=repr(where), hint="Put it into a list.")
+        raise ParameterError("conditions must be a list", got=repr(where), hint="Pass [condition].")
     return [one if isinstance(one, Condition) else Condition.parse(one) for one in where]
 
 
 def filter_sql(labels: Sequence[str], conditions: Sequence[Condition]) -> tuple[str, tuple[Any, ...]]:
     """Return a query for the positions of documents with one of the labels, if any, that pass all conditions."""
     if isinstance(labels, str):
-        raise ParameterError("labels must be a list", got=repr(labels), hint="Put it into a list.")
+        raise ParameterError("labels must be a list", got=repr(labels), hint="Pass [label].")
     parts = [condition.as_sql() for condition in conditions]
     if labels:
         parts.append(("SELECT position FROM labels WHERE label IN (SELECT value FROM json_each(?))", (_json(labels),)))
@@ -118,4 +118,4 @@ def _existing_names(names: Collection[str]) -> str:
     if not names:
         return "none has any"
     more = f" and {len(names) - SHOWN_NAMES:,} more" if len(names) > SHOWN_NAMES else ""
-    return f"there are: {', '.join(list(names)[:SHOWN_NAMES])}{more}"
+    return f"existing: {', '.join(list(names)[:SHOWN_NAMES])}{more}"

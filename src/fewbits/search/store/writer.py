@@ -104,7 +104,7 @@ class Writer(Reader):
     def remove(self, ids: Iterable[DocumentId]) -> int:
         """Remove documents and return their number; an unknown id is an error."""
         if isinstance(ids, (str, bytes)):
-            raise DataError("ids must be a list", got=repr(ids), hint="Put it into a list: [id]")
+            raise DataError("ids must be a list", got=repr(ids), hint="Pass [id].")
         removed = list(ids)
         _check_distinct(removed)
         self._clear(self.positions(removed))
@@ -186,7 +186,7 @@ def _check_distinct(ids: Sequence[DocumentId]) -> None:
 
 
 def _duplicate_id(id: DocumentId) -> DataError:
-    return DataError(f"the id {id!r} is given twice", hint="Ids are unique.")
+    return DataError(f"the id {id!r} is given twice", hint="Ids must be unique.")
 
 
 def _row(document: Document, is_new: bool) -> tuple[Any, ...]:

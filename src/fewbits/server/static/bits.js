@@ -44,7 +44,7 @@ export function showBit(place, response, info) {
     place,
     el("p", { class: "steps" }, step(bit - 1, `← Bit ${bit - 1}`), el("a", { href: "#bits" }, "All bits"), step(bit + 1, `Bit ${bit + 1} →`)),
     el("h1", {}, `Bit ${bit}`),
-    el("p", { class: "intro" }, "It is 1 for documents closer to the first group of words, and 0 for those closer to the second. The documents below are the clearest examples."),
+    el("p", { class: "intro" }, "It is 1 for documents closer to the first group of words below, and 0 for those closer to the second. The documents are the clearest examples."),
     share(response),
     el(
       "div",
