@@ -101,11 +101,11 @@ def test_a_published_table_is_complete_and_adds_up(table: str, count: int, total
 @pytest.mark.parametrize(
     ("at_their_best", "at_zero", "beyond", "expected"),
     [
-        ((0.86, 0.84), (0.80, 0.78), (0.7, 0.7), ": the best values agree."),
+        ((0.86, 0.84), (0.80, 0.78), (0.7, 0.7), ". The best values agree."),
         ((0.84, 0.82), (0.85, 0.83), (0.7, 0.7), "the spread of the seeds (0.014), the best values agree."),
-        ((0.80, 0.78), (0.86, 0.84), (0.7, 0.7), ": the best values do not agree."),
-        ((0.86, 0.84), (0.80, 0.78), (0.7, 0.7), "direction from 0 to 0.05 and from 0.05 to 0.075, and in the"),
-        ((0.80, 0.78), (0.86, 0.84), (0.9, 0.9), "nowhere, and in the opposite direction from 0 to 0.05 and from 0.05"),
+        ((0.80, 0.78), (0.86, 0.84), (0.7, 0.7), ". The best values do not agree."),
+        ((0.86, 0.84), (0.80, 0.78), (0.7, 0.7), ": from 0 to 0.05 and from 0.05 to 0.075 in the published direction"),
+        ((0.80, 0.78), (0.86, 0.84), (0.9, 0.9), "none in the published direction, from 0 to 0.05 and from 0.05"),
         ((0.84, 0.82), (0.85, 0.83), (0.85, 0.83), "(0.014), our precision does not depend on the value"),
     ],
 )
@@ -120,8 +120,8 @@ def test_an_ablation_agrees_with_the_paper_if_the_best_values_are_equal_within_t
     ]
     runs += [make_result("pairwise", 32, 0.9, pair_weight=0.01), make_result("pairwise", 32, 0.6, pair_weight=100.0)]
     notes = ablation_table(Store(runs), "pair_weight").markdown()
-    assert "; PairwiseHasher (ours) is best at 0.01 and lower by 0.300 at 100." in notes
-    assert "the published precision is best at 0.05 and lower by 0.122 at 0.09" in notes
+    assert "; PairwiseHasher (ours) is highest at 0.01 and lowest at 100 (a difference of 0.300)." in notes
+    assert "the published precision is highest at 0.05 and lowest at 0.09 (a difference of 0.122)" in notes
     assert expected in notes
     assert "agree" not in ablation_table(Store(runs[2:]), "pair_weight").markdown()  # not all values were run
 
@@ -141,7 +141,7 @@ def test_an_unpublished_ablation_has_a_row_per_method_and_data_set_and_a_column_
     table = ablation_table(Store(runs), "estimator").markdown()
     assert "(Reuters, 32 bits; 20 Newsgroups, 32 bits; TMC, 32 bits)" in table
     assert "|  | arm | flip |" in table
-    assert "Made by: `fewbits bench run ablation && fewbits bench run paper`" in table
+    assert "Produced by `fewbits bench run ablation && fewbits bench run paper`." in table
     assert "| ARM-DVAE, Reuters | 0.740 | 0.790 |" in table
     assert "| PSH-ARM, 20 Newsgroups |  | 0.800 |" in table
     assert "Chance level: 0.0500 on Reuters, 0.0500 on 20 Newsgroups. 4 of 6 runs are missing." in table
@@ -189,7 +189,7 @@ def test_a_row_that_is_much_worse_is_explained_below_the_table() -> None:
 def test_a_reason_is_given_only_with_the_figure_of_the_run_that_shows_it() -> None:
     worse = make_result("arm-dvae", 32, 0.70, "reuters")
     shown = comparison(worse, make_result("arm-dvae", 32, 0.79, "reuters", estimator="flip"))
-    assert "- ARM-DVAE: mostly the variance of ARM's gradient" in shown
+    assert "- ARM-DVAE: mostly because the gradient of ARM has a high variance" in shown
     assert "the precision at 32 bits is 0.790 instead of 0.700." in shown
     assert "- ARM-DVAE: reason unknown" in comparison(worse)
 
@@ -207,7 +207,7 @@ def test_on_tmc_the_verdict_depends_only_on_the_rank_among_the_methods(
     in_published_order = ("lsh", "sph", "arm-dvae")
     runs = [make_result(method, 32, one, "tmc") for method, one in zip(in_published_order, precisions, strict=True)]
     table = section(comparison(*runs), "TMC, unsupervised")
-    assert "500 binary features and the published one 20,000 word frequencies" in table
+    assert "500 binary features; the published one has 20,000 word frequencies" in table
     assert f"with the published figures: {correlation} at 32 bits." in table
     for method, expected in zip(("LSH", "SpH", "ARM-DVAE"), verdicts, strict=True):
         [row] = [line for line in table.splitlines() if line.startswith(f"| {method} |")]
@@ -227,12 +227,12 @@ def test_on_tmc_a_row_that_lost_many_ranks_is_explained_below_the_table() -> Non
 def test_deviations_of_the_presets_from_the_paper_are_stated_with_their_values() -> None:
     page = comparison()
     for text in (page, render_results([]), render_page([])):
-        assert "BernoulliVAE (ours) is trained without labels, but its default settings were chosen with the" in text
+        assert "BernoulliVAE (ours) is trained without labels, but its defaults were chosen by means of the" in text
     first, last = METHODS["psh-arm"].preset["label_weight"]
-    assert f"increases from {first:g} to {last:g}, values tuned on the validation part of ng20 at 32 bits" in page
-    assert "With the paper's 0.01 to 0.1, and all terms as means per document, the classifier's term" in page
-    assert f"neither the number of epochs (here {METHODS['psh-gs'].preset['epochs']}, for NASH-DN-S" in page
-    assert f"nor the batch size (here {make_hasher('psh-arm', 8).get_params()['batch_size']})" in page
+    assert f"increases from {first:g} to {last:g}, which was tuned on the validation part of ng20 at 32 bits" in page
+    assert "With the paper's 0.01 to 0.1, the term of the classifier is negligible" in page
+    assert f"neither the number of epochs ({METHODS['psh-gs'].preset['epochs']} here, " in page
+    assert f"nor the batch size ({make_hasher('psh-arm', 8).get_params()['batch_size']} here)" in page
 
 
 def timed(bits: int, seed: int, hours: float, **parameters: Any) -> Result:
@@ -247,13 +247,13 @@ def test_the_time_of_a_suite_is_estimated_from_medians_for_all_its_runs() -> Non
     hours = 3 * 1.2 + 3 * 2.0 + 9 * 1.6
     assert f"| paper | 930 | 926 | {hours:.1f} | {hours / 2:.1f} |" in table
     assert re.search(r"\| ablation \| (\d+) \| \1 \| 0.0 \| 0.0 \|", table)
-    assert "Not counted, because there is no such result: 915 of paper, " in table
+    assert "Not counted, for lack of comparable results: 915 of paper, " in table
 
 
 def test_published_figures_near_chance_are_named_where_ours_are_far_above_it() -> None:
     results = [make_result("s-rbm", 32, 0.5), make_result("lsh", 32, 0.06), make_result("sth", 32, 0.5)]
     notes = " ".join(collection_table(Store(results), "ng20", "unsupervised").notes)
-    assert "Published figures near chance, where ours are far above it: S-RBM at 32 bits." in notes
+    assert "The published figures are near the chance level, and ours far above it, for S-RBM at 32 bits." in notes
 
 
 def test_no_run_needed_more_than_2_and_a_half_gigabytes() -> None:

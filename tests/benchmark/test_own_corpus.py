@@ -81,7 +81,7 @@ def test_labels_unrelated_to_the_texts_give_no_recommendation(corpus: Path) -> N
     several = [option for bits in (8, 16, 24, 32, 64) for option in ("--bits", str(bits))]
     options = (str(corpus), "--text", "body", "--label", "topic", "--method", "lsh", "--method", "itq", *several)
     output = " ".join(bench(*options).stdout.split())
-    assert "Codes do not help on these texts: even the best, " in output
+    assert "Codes are not useful for these texts: even the best candidate, " in output
     assert "Use" not in output
     assert json.loads(bench(*options, "--json").stdout)["recommendation"]["helps"] is False
 

@@ -167,9 +167,9 @@ INTRODUCTION = f"""\
 # Gradient estimators
 
 Rendered by `fewbits bench report`. A model is trained without labels. Then each estimator draws {N_GRADIENTS}
-gradients of the reconstruction loss with respect to the logits of {BATCH_SIZE} training documents. *Variance* is that
-of one gradient, divided by ARM's. *Bias* is the distance of the mean from the true gradient, relative to the length of
-the true gradient and corrected for sampling noise; unbiased estimators have none (a test compares them with enumeration
-for up to 10 bits). *ms per step* is the time of the loss and backward pass of one batch, in the fastest of {ROUNDS}
-rounds; the estimators alternate.
+gradients of the reconstruction loss with respect to the logits of {BATCH_SIZE} training documents. *Variance* is the
+variance of one gradient, divided by that of ARM. *Bias* is the distance between the mean gradient and the true one,
+divided by the norm of the true gradient and corrected for sampling noise. It is "none" for unbiased estimators, which a
+test compares with enumeration for up to 10 bits. *ms per step* is the time for the loss and the backward pass of one
+batch, in the fastest of {ROUNDS} rounds in which the estimators take turns.
 """

@@ -245,11 +245,11 @@ def _table(rows: Sequence[KnownItems]) -> str:
 INTRODUCTION = f"""\
 # Known-item search
 
-Rendered by `fewbits bench report`. A user looks for a particular document and types a few words of it: the titles of
-documents are queries against their bodies alone. The tables show the share of titles whose own document is among the
-first {DEPTH} hits, and that share relative to the exact tf-idf cosine over all documents. The time is the median of a
-whole query, from text to documents, one query at a time in one thread. On a machine with other load, times are longer
-than necessary, and only their ratios within a table are meaningful.
+Rendered by `fewbits bench report`. A user looks for a particular document and types a few words of it. To simulate
+this, the titles of documents are used as queries, and only the bodies are searched. The tables show the share of titles
+whose document is among the first {DEPTH} hits, and this share relative to that of the exact tf-idf cosine over all
+documents. The time is the median per query, from text to documents, with one query at a time in one thread. If other
+processes were running, times are too long, and only their ratios within a table are meaningful.
 
 A title contains little information for a short code, and codes represent what a document is about, not which document
 it is. By default, `search` therefore takes a shortlist of the {SHORTLIST:,} documents with the nearest codes, where

@@ -121,7 +121,7 @@ class ServiceLoad(Experiment[Load]):
     @classmethod
     def render(cls, facts: Sequence[Load]) -> str:
         """Return the page in Markdown."""
-        header = ["rescore", "requests", "errors", "requests/s", "median ms", "p99 ms", "plain faiss/s", "slowdown"]
+        header = ["ranking", "requests", "errors", "requests/s", "median ms", "p99 ms", "plain faiss/s", "slowdown"]
         rows = [
             [
                 load.rescore,
@@ -277,9 +277,9 @@ INTRODUCTION = f"""\
 
 Rendered by `fewbits bench report` from the measurements of `fewbits bench service --save`.
 
-Clients on the same machine request the {K} nearest documents of a short text. Each sends its next query as soon as it
-has read the whole response, which contains the documents. *plain faiss* is `knn_hamming` alone on the same codes, with
-codes as queries, {SCAN_BATCH} per call, with one thread or all cores, whichever is faster. It is measured before and
-after the load and involves no text, HTTP or documents. `rescore: none` ranks by codes alone, as the plain scan does.
+Clients on the same machine request the {K} nearest documents for a short text. Each client sends its next query as soon
+as it has read the whole response, which contains the documents. *plain faiss* is `knn_hamming` on the same codes,
+without texts, HTTP and documents: its queries are codes, {SCAN_BATCH} per call, and it uses one thread or all cores,
+whichever is faster. It is measured before and after the load. `none` ranks by codes alone, as the plain scan does.
 `words`, the default, also weights the bits of each query and reads the words of 3,000 documents per query.
 """

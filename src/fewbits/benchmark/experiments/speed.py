@@ -263,15 +263,15 @@ INTRODUCTION = f"""\
 
 Rendered by `fewbits bench report` from the measurements of `fewbits bench speed --save`.
 
-Documents per second when training the paper's unsupervised model (two layers of 500, ARM gradient, no noise added to
-the code) with {BITS} bits and batches of {BATCH_SIZE}, from sparse rows to updated weights. *textbook* is the same
-model in plain PyTorch, with dense rows, `log_softmax` and the default `torch.optim.Adam`. Both run alternately in new
-processes with all cores, in {ROUNDS} rounds of {BLOCKS} blocks of {STEPS} steps, after {WARM_UP_STEPS} warm-up steps.
-The rates are those of the fastest block of each, because other processes can only slow a block down; *median ratio* is
-the median of the ratios per round.
+The table shows how many documents per second are processed when training the paper's unsupervised model (two layers of
+500 units, ARM gradient, no noise added to the code) with {BITS} bits and batches of {BATCH_SIZE}, from sparse rows to
+updated weights. *textbook* is the same model in plain PyTorch, with dense rows, `log_softmax` and the default
+`torch.optim.Adam`. The two take turns in new processes with all cores, in {ROUNDS} rounds of {BLOCKS} blocks of
+{STEPS} steps, after {WARM_UP_STEPS} warm-up steps. The figures are those of the fastest block, because other processes
+can only slow a block down; *median ratio* is the median of the ratios per round.
 """
 QUALITY = f"""\
-Seconds until codes of {BITS} bits trained with labels reach a target precision at 100 on the validation part: the
-shortest training that does, from features to a fitted hasher. *Seconds of all* includes the shorter trainings tried
-before it.
+The next table shows the time to train codes of {BITS} bits with labels that reach a target precision at 100 on the
+validation part, from features to a fitted hasher: the number of epochs is increased until the target is reached.
+*seconds* is the time of the last training, *seconds of all* that of all trainings tried.
 """

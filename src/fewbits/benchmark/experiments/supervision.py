@@ -137,7 +137,8 @@ INTRODUCTION = f"""\
 # A few labels, or pairs alone
 
 Rendered by `fewbits bench report`. Methods are fitted on the same training documents with increasing supervision.
-*nothing* is `BernoulliVAE`. The others are `PairwiseHasher`: `fit_pairs` with {N_PAIRS:,} labelled pairs, half of which
-are similar, and no other labels; `fit` with the labels of {LABELLED_FRACTION:.0%} of the documents; and `fit` with all
-labels. The figures are the precision at 100 of the test documents: mean, minimum and maximum over the seeds.
+*nothing* is `BernoulliVAE`. The others are `PairwiseHasher`: `fit_pairs` with {N_PAIRS:,} labelled pairs, half of them
+similar, and no other labels; `fit` with the labels of {LABELLED_FRACTION:.0%} of the documents; and `fit` with all
+labels. The figures are the precision at 100 with the test documents as queries: mean, minimum and maximum over the
+seeds.
 """

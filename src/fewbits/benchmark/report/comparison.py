@@ -39,8 +39,8 @@ class Reason:
 
 def _variance_of_arm(method: str, dataset: str) -> Reason:
     return Reason(
-        "mostly the variance of ARM's gradient at the preset's number of epochs; the paper does not give its own."
-        " With the closed-form gradient instead of ARM and otherwise equal settings (one seed,"
+        "mostly because the gradient of ARM has a high variance for the preset's number of epochs (the paper does not"
+        " state its own). With the closed-form gradient instead of ARM and otherwise equal settings (one seed,"
         " `fewbits bench run ablation`)",
         Spec(method, dataset, 32, 0, parameters={"estimator": "flip"}),
     )
@@ -140,11 +140,12 @@ INTRODUCTION = f"""\
 # Comparison with the published figures
 
 Rendered by `fewbits bench report` from the files in `results/` and the figures of the paper's tables
-(`src/fewbits/benchmark/published.json`, with sources). Our figures are means over the seeds, ± the standard deviation,
-on the same splits for all methods. The published figures, in parentheses, are on the paper's splits. The *verdict* is
-the mean difference over the lengths: rows within {TOLERANCE} agree, and rows that are worse by {FAR} or more are
-explained below the table. On TMC, where figures cannot be compared, the verdict is the mean difference in rank among
-the methods: rows within {TOLERANCE_RANKS:g} agree, and rows that are worse by {FAR_RANKS:g} or more are explained.
+(`src/fewbits/benchmark/published.json`, with sources). Our figures are means over the seeds, ± the standard deviation;
+all methods use the same splits. The published figures, in parentheses, were measured on the paper's splits. The
+*verdict* is the mean difference over the code lengths: a row agrees if the difference is at most {TOLERANCE}, and is
+explained below the table if it is worse by {FAR} or more. On TMC, where figures cannot be compared, the verdict is the
+mean difference in rank among the methods: a row agrees if it is at most {TOLERANCE_RANKS:g}, and is explained if it is
+worse by {FAR_RANKS:g} or more.
 
 {CHOSEN_WITH_LABELS}
 

@@ -65,7 +65,7 @@ def _figure(chart: Chart) -> str:
     picture = chart.svg or '<p class="note">No results yet.</p>'
     return (
         f'<figure id="{chart.name}" role="group" aria-label="{escape(chart.title)}"><h3>{escape(chart.title)}</h3>'
-        f"{picture}<figcaption>{note}Made by <code>{escape(chart.command)}</code>.</figcaption></figure>"
+        f"{picture}<figcaption>{note}Produced by <code>{escape(chart.command)}</code>.</figcaption></figure>"
     )
 
 
@@ -84,7 +84,7 @@ def _table(table: Table) -> str:
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
         f'<table id="{table.name}" aria-label="{escape(table.title)}">'
         f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
-        f'<p class="note">{escape(notes)} Made by <code>{escape(table.command)}</code>.</p></div>'
+        f'<p class="note">{escape(notes)} Produced by <code>{escape(table.command)}</code>.</p></div>'
     )
 
 

@@ -32,7 +32,7 @@ LONG_SUITES = ("paper", "ablation", "estimators", "scale")  # results of the sui
 ABLATIONS = {  # parameter: its name in the published figures and on the page, and its description
     "pair_weight": ("beta", "β, the weight of the pair loss"),
     "kl_weight": ("kl_weight", "λ, the weight of the KL term"),
-    "svm_share": ("svm_share", "the share of the NB-SVMs in the encoder"),
+    "svm_share": ("svm_share", "the share of NB-SVMs in the encoder"),
     "estimator": ("estimator", "the gradient estimator"),
     "label_weight": ("alpha", "alpha, the weight of the classifier"),
 }
@@ -122,9 +122,9 @@ def scale_table(store: Store) -> Table:
         command="fewbits bench run scale",
         notes=[
             *_chance_levels(store, specs),
-            "ARM-DVAE, PSH-ARM and PSH-GS are trained for ten epochs, the NASH and VDSH families and S-RBM for five,"
-            " both defaults for their default number.",
-            "Published figures are on RCV1, a different collection of this size.",
+            "ARM-DVAE, PSH-ARM and PSH-GS are trained for ten epochs, the NASH and VDSH families and S-RBM for five, and"
+            " BernoulliVAE and PairwiseHasher for their default number.",
+            "The published figures are for RCV1, another collection of about this size.",
             *store.shortfall(specs),
         ],
     )
@@ -191,10 +191,10 @@ def times_table(store: Store) -> Table:
         rows=[Row(name, name, cells(specs)) for name, specs in suites.items()],
         command="fewbits bench report",
         notes=[
-            "Time to fit, encode and evaluate all runs of a suite, each with one thread. A run counts as the median"
-            " over the seeds of its cell or, if its cell has no result, as the median of its method on its data set."
-            " Some runs were made on a busy machine.",
-            *([f"Not counted, because there is no such result: {not_counted}."] if not_counted else []),
+            "Time to fit, encode and evaluate all runs of a suite, each with one thread. The time of a run is the median"
+            " over the seeds of its cell or, if the cell has no result, over the runs of the method on the data set."
+            " Some runs were measured on a busy machine.",
+            *([f"Not counted, for lack of comparable results: {not_counted}."] if not_counted else []),
         ],
         row_header="suite",
     )
@@ -247,7 +247,11 @@ def _near_chance(store: Store, table: Table, specs: Sequence[Spec]) -> list[str]
         ]
         if lengths:
             rows.append(f"{row.title} at {', '.join(lengths)} bits")
-    return [f"Published figures near chance, where ours are far above it: {'; '.join(rows)}."] if rows else []
+    return (
+        [f"The published figures are near the chance level, and ours far above it, for {'; '.join(rows)}."]
+        if rows
+        else []
+    )
 
 
 def _where(specs: Sequence[Spec], **values: Any) -> list[Spec]:
@@ -286,19 +290,19 @@ def _agreement(table: Table) -> list[str]:
     their_best, our_best = (max(figures, key=figures.__getitem__) for figures in (theirs, ours))
     spread = max(cell.spread or 0.0 for cell in cells.values())
     their_range, our_range = (max(figures.values()) - min(figures.values()) for figures in (theirs, ours))
-    within = f"within the spread of the seeds ({spread:.3f})"
+    within = f"Within the spread of the seeds ({spread:.3f})"
     if our_range <= spread < their_range:
         conclusion = (
             f"{within}, our precision does not depend on the value, and the published decrease is not reproduced"
         )
     elif their_best == our_best:
-        conclusion = "the best values agree"
+        conclusion = "The best values agree"
     elif ours[our_best] - ours[their_best] <= spread:
         conclusion = f"{within}, the best values agree"
     else:
-        conclusion = "the best values do not agree"
+        conclusion = "The best values do not agree"
     notes = [
-        f"Over the paper's values, the published precision {_extremes(theirs)}; ours {_extremes(ours)}: {conclusion}."
+        f"Over the paper's values, the published precision {_extremes(theirs)}; ours {_extremes(ours)}. {conclusion}."
     ]
     if our_range > spread:
         notes.append(_changes(theirs, ours, spread))
@@ -313,24 +317,24 @@ def _changes(theirs: dict[str, float], ours: dict[str, float], spread: float) ->
         our_change, their_change = (figures[after] - figures[before] for figures in (ours, theirs))
         if abs(our_change) > spread:
             (same if our_change * their_change > 0 else opposite).append(f"from {before} to {after}")
-    same_text, opposite_text = (" and ".join(steps) or "nowhere" for steps in (same, opposite))
+    same_text, opposite_text = (" and ".join(steps) or "none" for steps in (same, opposite))
     return (
-        f"Between adjacent values, our precision changes by more than the spread of the seeds ({spread:.3f}) in the"
-        f" published direction {same_text}, and in the opposite direction {opposite_text}."
+        f"Changes of our precision between adjacent values that exceed the spread of the seeds ({spread:.3f}):"
+        f" {same_text} in the published direction, {opposite_text} in the opposite direction."
     )
 
 
 def _all_values(table: Table) -> str:
-    """State the best and the worst value of each row, over all values that were run."""
+    """State the best and the worst value of each row, over all values tried."""
     rows = []
     for row in table.rows:
         means = {column: cell.mean for column, cell in zip(table.columns, row.cells, strict=True)}
         figures = {column: mean for column, mean in means.items() if mean is not None}
         if len(figures) > 1:
             rows.append(f"{row.title} {_extremes(figures)}")
-    return f"Over all values that were run, {'; '.join(rows)}."
+    return f"Over all values tried, {'; '.join(rows)}."
 
 
 def _extremes(figures: dict[str, float]) -> str:
     best, worst = max(figures, key=figures.__getitem__), min(figures, key=figures.__getitem__)
-    return f"is best at {best} and lower by {figures[best] - figures[worst]:.3f} at {worst}"
+    return f"is highest at {best} and lowest at {worst} (a difference of {figures[best] - figures[worst]:.3f})"

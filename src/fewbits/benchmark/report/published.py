@@ -13,12 +13,12 @@ from fewbits.hashers.registry import METHODS, make_hasher
 PAPER = "PSH"  # its tables contain the figures of the other methods, too
 PAPER_ALPHA = (0.01, 0.1)
 CHOSEN_WITH_LABELS = (
-    f"{METHODS['bernoulli-vae'].title} is trained without labels, but its default settings were chosen with the labels"
-    " of the validation parts (docs/defaults.md)."
+    f"{METHODS['bernoulli-vae'].title} is trained without labels, but its defaults were chosen by means of the"
+    " labels of the validation parts (docs/defaults.md)."
 )
 DIFFERENT_FEATURES = {  # data sets on which only the order of the methods can be compared
-    "tmc": "Our version has 500 binary features and the published one 20,000 word frequencies. The figures cannot be"
-    " compared, only the order of the methods."
+    "tmc": "Our version of the data set has 500 binary features; the published one has 20,000 word frequencies."
+    " Therefore only the order of the methods can be compared."
 }
 
 
@@ -50,12 +50,12 @@ def paper_presets() -> str:
     psh, nash = (make_hasher(name, 8).get_params() for name in ("psh-arm", "nash-dn-s"))
     (first, last), (low, high) = psh["label_weight"], PAPER_ALPHA
     return (
-        f"PSH-ARM, PSH-GS and NASH-DN-S: alpha, the weight of the classifier, increases from {first:g} to {last:g},"
-        " values tuned on the validation part of ng20 at 32 bits. With the paper's"
-        f" {low:g} to {high:g}, and all terms as means per document, the classifier's term is negligible compared with"
-        f" the reconstruction. Beta ({psh['pair_weight']:g}) weights the mean over pairs, while the other terms are"
-        " means over documents. The paper gives neither the number of epochs (here"
-        f" {psh['epochs']}, for NASH-DN-S {nash['epochs']}) nor the batch size (here {psh['batch_size']})."
+        f"PSH-ARM, PSH-GS and NASH-DN-S differ from the paper in alpha, the weight of the classifier: it increases from"
+        f" {first:g} to {last:g}, which was tuned on the validation part of ng20 at 32 bits. With the paper's {low:g} to"
+        f" {high:g}, the term of the classifier is negligible compared with the reconstruction, because all terms are"
+        f" means over documents. Only the pair loss, with the weight beta = {psh['pair_weight']:g}, is a mean over pairs."
+        f" The paper states neither the number of epochs ({psh['epochs']} here, {nash['epochs']} for NASH-DN-S) nor the"
+        f" batch size ({psh['batch_size']} here)."
     )
 
 

@@ -161,21 +161,21 @@ def _latent(figures: Iterable[Figure]) -> Section:
 BAND = "Bands are one standard deviation over the seeds."
 SETTING = {
     "unsupervised": f"Hashers fitted without labels. {CHOSEN_WITH_LABELS}",
-    "supervised": f"Hashers fitted with labels; KSH and SSH use those of a sample. {paper_presets()}",
+    "supervised": f"Hashers fitted with labels; KSH and SSH use the labels of a sample. {paper_presets()}",
 }
 ABLATION = (
-    "The effect of the weights of the pair loss and of the KL term, over the paper's values and our own range; of the"
-    " share of the NB-SVMs in a linear encoder; of the paper's weight of the classifier and ours; and of the"
-    " closed-form gradient instead of ARM in the paper's systems."
+    "The effect of single settings: the weights of the pair loss and of the KL term, over the paper's values and a"
+    " wider range; the share of NB-SVMs in a linear encoder; the gradient estimator of the paper's systems; and the"
+    " weight of the classifier, with the paper's value and ours."
 )
 ESTIMATORS = (
-    "The same model without labels, trained with each gradient estimator for 1, 2, 4, 8, 16 and 32 epochs; and the"
-    " variance of one gradient on a trained model."
+    "The same unsupervised model, trained with each gradient estimator for 1, 2, 4, 8, 16 and 32 epochs, and the"
+    " variance of one gradient of a trained model."
 )
 LATENT = (
-    "Test documents of 20 Newsgroups by the probabilities of their bits (for VDSH, the means of the latent variable),"
-    " projected to the plane with UMAP and coloured by newsgroup."
+    "Test documents of 20 Newsgroups, represented by the probabilities of their bits (for VDSH, by the means of the"
+    " latent variable), projected to two dimensions with UMAP and colored by newsgroup."
 )
-WORDS = "The nearest words by the cosine of the decoder's embeddings."
-LARGE = "Precision and training time on more than a hundred thousand documents."
-TIMES = "The time it takes to repeat all runs."
+WORDS = "The nearest words by the cosine similarity of the decoder's word embeddings."
+LARGE = "Precision and training time with more than a hundred thousand documents."
+TIMES = "The time needed to repeat all runs."

@@ -74,28 +74,28 @@ class Table:
         rows = [[row.title, *map(str, row.cells)] for row in self.rows]
         notes = [" ".join(self.notes) + "\n"] if self.notes else []
         table = markdown_table(["", *self.columns], rows)
-        return "\n".join([f"## {self.title}\n", *notes, table, f"Made by: `{self.command}`\n"])
+        return "\n".join([f"## {self.title}\n", *notes, table, f"Produced by `{self.command}`.\n"])
 
 
 Key = TypeVar("Key")
 Value = TypeVar("Value", int, str)
 METRICS = {
     "precision_at_100": "Precision at 100",
-    "neighbour_recall": "Neighbour recall",
+    "neighbour_recall": "Neighbor recall",
     "mean_average_precision": "Mean average precision",
     "bit_entropy": "Entropy per bit",
-    "distinct_share": "Distinct codes per document",
+    "distinct_share": "Ratio of distinct codes to documents",
 }
 INTRODUCTION = f"""\
 # Results
 
-Rendered by `fewbits bench report` from the files in `results/`. Queries are the test documents, the database is the
-training documents. Each figure is the exact expectation over all orders of documents at the same distance. A cell is
-the mean over the seeds, ± the standard deviation if there is more than one seed.
+Rendered by `fewbits bench report` from the files in `results/`. The test documents are the queries, and the
+training documents are the database. Each figure is the exact expectation over all orders of documents at the same
+distance: the mean over the seeds, ± the standard deviation if there is more than one seed.
 
-*Precision at 100* is the share of the 100 nearest documents that share a label with the query; the chance level is that
-of a random ranking. *Neighbour recall* is the share of a query's 10 nearest documents by tf-idf cosine that are among
-its 100 nearest by code.
+*Precision at 100* is the fraction of the 100 nearest documents that share a label with the query; the chance level is
+the precision of a random ranking. *Neighbor recall* is the fraction of a query's 10 nearest documents by tf-idf cosine
+that are among its 100 nearest documents by code.
 
 {CHOSEN_WITH_LABELS}
 """
@@ -120,7 +120,7 @@ def _render_dataset(results: list[Result]) -> str:
             f"## {first.dataset}\n",
             f"{chance} {fingerprint}\n",
             *tables,
-            "Made by:\n",
+            "Produced by:\n",
             "```sh",
             *_commands(results),
             "```\n",
