@@ -102,7 +102,7 @@ def fit(
 def add(engine: Engine, source: Source, documents: ChangeOptions, as_json: AsJson = False) -> None:
     """Add documents to an engine, encoded with its trained model.
 
-    If any document cannot be added, none is.
+    If any document cannot be added, none is. Fields default to those given to fit.
 
     Example: fewbits add news-engine today.jsonl
     """
@@ -113,7 +113,7 @@ def add(engine: Engine, source: Source, documents: ChangeOptions, as_json: AsJso
 def update(engine: Engine, source: Source, documents: ChangeOptions, as_json: AsJson = False) -> None:
     """Replace documents by new versions with the same ids.
 
-    If any id does not exist, no document is replaced.
+    If any id does not exist, no document is replaced. Fields default to those given to fit.
 
     Example: fewbits update news-engine corrected.jsonl
     """

@@ -229,7 +229,8 @@ def duplicates(
     ] = None,
     alike: Annotated[float | None, typer.Option(hidden=True, min=0, max=1)] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write one document per group, and all others, as JSON Lines.")
+        Path | None,
+        typer.Option("--output", "-o", help="Write the documents as JSON Lines, with one document per group."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -122,7 +122,7 @@ def scale_table(store: Store) -> Table:
         command="fewbits bench run scale",
         notes=[
             *_chance_levels(store, specs),
-            "ARM-DVAE, PSH-ARM and PSH-GS are trained for ten epochs, the NASH and VDSH families and S-RBM for five, and"
+            "ARM-DVAE, PSH-ARM and PSH-GS are trained for ten epochs, the NASH and VDSH families and S-RBM for five,"
             " BernoulliVAE and PairwiseHasher for their default number.",
             "The published figures are for RCV1, another collection of about this size.",
             *store.shortfall(specs),
@@ -191,8 +191,8 @@ def times_table(store: Store) -> Table:
         rows=[Row(name, name, cells(specs)) for name, specs in suites.items()],
         command="fewbits bench report",
         notes=[
-            "Time to fit, encode and evaluate all runs of a suite, each with one thread. The time of a run is the median"
-            " over the seeds of its cell or, if the cell has no result, over the runs of the method on the data set."
+            "Time to fit, encode and evaluate all runs of a suite, each with one thread. The time of a run is the"
+            " median over the seeds of its cell or, if the cell has no result, over the runs of its method on its data set."
             " Some runs were measured on a busy machine.",
             *([f"Not counted, for lack of comparable results: {not_counted}."] if not_counted else []),
         ],

@@ -50,10 +50,11 @@ def paper_presets() -> str:
     psh, nash = (make_hasher(name, 8).get_params() for name in ("psh-arm", "nash-dn-s"))
     (first, last), (low, high) = psh["label_weight"], PAPER_ALPHA
     return (
-        f"PSH-ARM, PSH-GS and NASH-DN-S differ from the paper in alpha, the weight of the classifier: it increases from"
-        f" {first:g} to {last:g}, which was tuned on the validation part of ng20 at 32 bits. With the paper's {low:g} to"
-        f" {high:g}, the term of the classifier is negligible compared with the reconstruction, because all terms are"
-        f" means over documents. Only the pair loss, with the weight beta = {psh['pair_weight']:g}, is a mean over pairs."
+        "PSH-ARM, PSH-GS and NASH-DN-S differ from the paper in alpha, the weight of the classifier: it"
+        f" increases from {first:g} to {last:g}, which was tuned on the validation part of ng20 at 32 bits. With the"
+        f" paper's {low:g} to {high:g}, the term of the classifier is negligible compared with the reconstruction,"
+        f" because all terms are means over documents. Only the pair loss, with the weight beta ="
+        f" {psh['pair_weight']:g}, is a mean over pairs."
         f" The paper states neither the number of epochs ({psh['epochs']} here, {nash['epochs']} for NASH-DN-S) nor the"
         f" batch size ({psh['batch_size']} here)."
     )
