@@ -230,7 +230,7 @@ def duplicates(
     alike: Annotated[float | None, typer.Option(hidden=True, min=0, max=1)] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write the documents as JSON Lines, with one document per group."),
+        typer.Option("--output", "-o", help="Write the documents as JSON Lines, with one per group."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
