@@ -193,8 +193,7 @@ def times_table(store: Store) -> Table:
         notes=[
             "Time to fit, encode and evaluate all runs of a suite, each with one thread. The time of a run is the"
             " median over the seeds of its cell or, if the cell has no result, over the runs of its method on its data"
-            " set."
-            " Some runs were measured on a busy machine.",
+            " set. Some runs were measured on a busy machine.",
             *([f"Not counted, for lack of comparable results: {not_counted}."] if not_counted else []),
         ],
         row_header="suite",
