@@ -124,7 +124,7 @@ def test_new_words_and_new_topics_are_a_reason_to_retrain(engine: SearchEngine) 
     )
     drift = engine.info()["drift"]
     assert drift["retrain"] is True
-    assert "of the words of new documents are unknown, against 0% in training" in drift["advice"]
+    assert "of the words of new documents are unknown, compared with 0% in training" in drift["advice"]
     assert drift["unknown_words_new"] == pytest.approx(
         5 / 6, abs=1e-4
     )  # court, heard, plaintiff, dismissed, appeal; not garlic

@@ -212,7 +212,7 @@ while True:
         expected[count] = [hit.id for hit in engine.search(f"common {name}")]
     engine.save(tmp_path / "engine")
     generator = np.random.default_rng(0)
-    seen = set()
+    seen: set[str] = set()
     for attempt in range(40):
         if attempt >= 12 and len(seen) == 2:  # on a busy machine a save may take longer than the first waits
             break
