@@ -121,7 +121,7 @@ def save_folder(
 ) -> None:
     """Save a folder: ``write`` fills an empty generation, which then replaces the previous one.
 
-    ``mutable_files`` names files that may change later and therefore get no checksum.
+    ``mutable_files`` names files and folders that may change later and therefore get no checksum.
     """
     check_replaceable(folder, kind)
     folder.mkdir(parents=True, exist_ok=True)
@@ -133,11 +133,12 @@ def save_folder(
             names = _file_names(generation)
             for name in names:
                 _sync_file(generation / name)
+            fixed = [name for name in names if name.split("/")[0] not in mutable_files]
             manifest = {
                 "format": kind,
                 "version": version,
                 "generation": generation.name,
-                "files": {name: _file_facts(generation / name) for name in names if name not in mutable_files},
+                "files": {name: _file_facts(generation / name) for name in fixed},
             }
             write_json(folder / MANIFEST, {**manifest, "checksum": _checksum(manifest)})
         except BaseException:

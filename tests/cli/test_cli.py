@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -94,6 +95,8 @@ def test_search_with_json_prints_one_object_per_query(run: Run, saved: Path, eng
             "text": hit.text,
             "labels": list(hit.labels),
             "metadata": {},
+            "lexical": hit.lexical,
+            "semantic": hit.semantic,
         }
         for hit in expected
     ]
@@ -472,8 +475,6 @@ def test_duplicates_compares_codes_alone_without_a_minimum_similarity(run: Run, 
 @pytest.mark.parametrize(
     ("command", "old", "new", "value"),
     [
-        (("search", "ENGINE", "boat"), "--rescore", "--rerank", "none"),
-        (("similar", "ENGINE", "sailing-1"), "--rescore", "--rerank", "words"),
         (("duplicates", "ENGINE"), "--alike", "--min-similarity", "0.5"),
     ],
 )
@@ -489,3 +490,32 @@ def test_an_old_option_name_works_and_is_reported_once(
     both = run(*arguments, old, value, new, value)
     assert both.code == 2
     assert "give only" in both.err
+
+
+@pytest.mark.parametrize("old", ["--rescore", "--rerank"])
+@pytest.mark.parametrize("command", [("search", "boat"), ("similar", "sailing-1")])
+def test_old_rankings_work_and_the_new_ones_are_named_once(
+    run: Run, saved: Path, command: tuple[str, str], old: str
+) -> None:
+    arguments = [command[0], str(saved), command[1]]
+    done = run(*arguments, old, "words")
+    assert done.out == run(*arguments, "--rank", "hybrid").out
+    assert done.err == f"{old} is deprecated; use --rank hybrid.\n"
+    assert run(*arguments, old, "none", "--shortlist", "5").err.splitlines() == [
+        f"{old} is deprecated; use --rank codes.",
+        "--shortlist is deprecated and has no effect; use --rank and --weight.",
+    ]
+    assert "give only --rank" in run(*arguments, old, "none", "--rank", "codes").err
+    assert old not in run(command[0], "--help").out
+
+
+def test_the_lexical_index_is_rebuilt_by_a_command(run: Run, saved: Path) -> None:
+    before = run("search", str(saved), "boat", "--json").out
+    [index] = saved.glob("generation-*/lexical")
+    shutil.rmtree(index)
+    assert run("index", "rebuild", str(saved)).out == "Indexed the words of 60 documents.\n"
+    found = run("search", str(saved), "boat", "--json")
+    assert (found.out, found.err) == (before, "")
+    shutil.rmtree(index)
+    found = run("search", str(saved), "boat", "--json")
+    assert found.out == before

@@ -66,8 +66,19 @@ def state(folder: Path) -> str:
     digest = hashlib.sha256(repr(documents).encode())
     digest.update(engine.codes([document.id for document in documents]).tobytes())
     digest.update(engine.encode(WORDS).tobytes())
-    digest.update(repr([engine.search(WORDS[0], k=5), engine.info()["drift"]]).encode())
+    check_words(engine, documents)
+    digest.update(repr([engine.search(WORDS[0], k=5, rank="codes"), engine.info()["drift"]]).encode())
     return digest.hexdigest()
+
+
+def check_words(engine: SearchEngine, documents: list[Document]) -> None:
+    """Check that the lexical index has the words of exactly these documents."""
+    with engine.snapshot() as snapshot:
+        assert snapshot.words is not None
+        assert (snapshot.words.version, len(snapshot.words)) == (snapshot.version, len(documents))
+    for word in WORDS[:10]:
+        found = {hit.id for hit in engine.search(word, k=len(documents), rank="words")}
+        assert found == {document.id for document in documents if word in document.text.split()}, word
 
 
 def in_a_process(work: Callable[[Callable[[bytes], object]], object]) -> tuple[int, int]:

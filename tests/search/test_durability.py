@@ -101,7 +101,7 @@ def test_a_second_writer_waits_for_the_lock_and_then_raises_an_error(
 ) -> None:
     engine.save(tmp_path / "engine")
     loaded = SearchEngine.load(tmp_path / "engine")
-    monkeypatch.setattr("fewbits.search.snapshot.LOCK_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("fewbits.search.state.LOCK_TIMEOUT_S", 0.2)
     with (
         writer_lock(tmp_path / "engine"),
         pytest.raises(

@@ -73,8 +73,9 @@ def test_an_engine_saved_and_loaded_gives_the_same_hits(engine: SearchEngine, tm
 
 def test_a_folder_holds_json_arrays_and_sqlite_and_no_pickle(engine: SearchEngine, tmp_path: Path) -> None:
     engine.save(tmp_path / "engine")
-    suffixes = {path.suffix for path in every_file(tmp_path / "engine")}
-    assert suffixes == {".json", ".npy", ".safetensors", ".sqlite"}
+    files = every_file(tmp_path / "engine")
+    assert {path.suffix for path in files if path.parent.name != "lexical"} == {".json", ".safetensors", ".sqlite"}
+    assert not {path.suffix for path in files} & {".pkl", ".pickle", ".joblib"}
 
 
 def test_documents_added_later_are_found_and_saved_without_retraining(engine: SearchEngine, tmp_path: Path) -> None:
@@ -163,8 +164,9 @@ def test_damage_to_any_file_of_a_saved_engine_is_detected_when_loading(
     engine: SearchEngine, tmp_path: Path, damage: str
 ) -> None:
     engine.save(tmp_path / "whole")
-    names = [path.relative_to(tmp_path / "whole") for path in every_file(tmp_path / "whole")]
-    assert len(names) >= 8
+    files = [path for path in every_file(tmp_path / "whole") if path.parent.name != "lexical"]  # which is derived
+    names = [path.relative_to(tmp_path / "whole") for path in files]
+    assert len(names) >= 7
     for name in names:
         shutil.copytree(tmp_path / "whole", tmp_path / "damaged")
         path = tmp_path / "damaged" / name
@@ -220,7 +222,7 @@ while True:
         process = subprocess.Popen([sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         assert process.stdout.readline() == "loaded\n"
-        time.sleep(generator.uniform(0, 0.2 + 0.05 * attempt))
+        time.sleep(generator.uniform(0, 0.6))
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         process.stdout.close()
@@ -231,7 +233,7 @@ while True:
     assert seen == {"first", "second"}
 
 
-def test_documents_without_a_known_word_are_stored_but_never_found() -> None:
+def test_documents_without_a_known_word_are_kept_and_have_no_code() -> None:
     engine = SearchEngine.from_texts(["", "hello world", "other stuff", "..."], n_bits=16)
     assert engine.search("hello")[0].id == 1
     assert {hit.id for hit in engine.search("hello")} == {1, 2}

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -75,7 +77,8 @@ def test_an_explanation_counts_the_bits_that_differ_and_names_words_of_the_texts
     for hit in engine.search(query, k=5):
         explanation = engine.explain(query, hit.id)
         assert explanation.distance == hit.distance == len(explanation.differing)
-        assert explanation.cosine == pytest.approx(hit.score, abs=1e-3)
+        both: Any = engine.features.transform([query, hit.text])
+        assert explanation.cosine == pytest.approx((both[[0]] @ both[[1]].T).sum(), abs=1e-3)
         assert len(explanation.agreeing) + len(explanation.differing) == 16
         assert {word.word for word in explanation.shared_words} <= set(query.split()) & set(hit.text.split())
         for bit in explanation.bits:

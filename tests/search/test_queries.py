@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 
 from fewbits import Condition, Document, FlatIndex, SearchEngine
 from fewbits.codes import pack
@@ -49,6 +48,7 @@ def test_conditions_select_documents_by_metadata(dated: SearchEngine, where: lis
     passing = {f"{['cooking', 'sailing', 'astronomy'][n % 3]}-{n}" for n in range(60) if expected(2000 + n % 10, n)}
     for rerank in ("none", "bits", "words"):
         assert {hit.id for hit in dated.search("boat soup stars", k=60, where=where, rerank=rerank)} == passing
+    assert {hit.id for hit in dated.search("boat soup stars", k=60, where=where, rank="words")} <= passing
     assert {hit.id for hit in dated.within("boat soup stars", 20, where=where)} == passing
     found = dated.similar("cooking-0", k=59, where=where)
     assert {hit.id for hit in found} == passing - {"cooking-0"}
@@ -67,6 +67,9 @@ def test_labels_and_conditions_are_combined(dated: SearchEngine) -> None:
         ({"where": ["year"]}, r"the condition cannot be parsed \(allowed: FIELD, one of >= <= .*; got: 'year'\)"),
         ({"where": "year=1"}, "conditions must be a list"),
         ({"labels": "sailing"}, "labels must be a list"),
+        ({"rank": "magic"}, r"rank is unknown \(allowed: hybrid, words, codes; got: 'magic'\)"),
+        ({"rank": "codes", "rerank": "none"}, "give rank, not rerank"),
+        ({"weight": -1}, "weight is out of range"),
         ({"rerank": "magic"}, r"rerank is unknown \(allowed: none, bits, words; got: 'magic'\)"),
         ({"shortlist": 0}, "shortlist is out of range"),
     ],
@@ -76,22 +79,55 @@ def test_bad_options_of_a_query_are_refused(dated: SearchEngine, options: dict[s
         dated.search("boat", **options)
 
 
-def test_reranking_by_words_is_exact_if_the_shortlist_is_all_documents(
-    engine: SearchEngine, documents: list[Document]
+@pytest.mark.parametrize("weight", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize("query", ["boat", "garlic and onions in the harbour", "distant stars", "telescope xyzzy"])
+def test_the_hybrid_score_is_the_weighted_sum_of_both_parts(
+    engine: SearchEngine, documents: list[Document], query: str, weight: float
 ) -> None:
-    rows = engine.features.transform([document.text for document in documents])
-    for query in ("boat", "garlic and onions in the harbour", "distant stars"):
-        cosines = np.asarray(sparse.csr_array(rows @ engine.features.transform([query]).T).todense()).ravel()
-        hits = engine.search(query, k=60)
-        assert [hit.score for hit in hits] == pytest.approx(np.sort(cosines)[::-1], abs=1e-4)
-        by_id = {document.id: cosine for document, cosine in zip(documents, cosines, strict=True)}
-        assert [hit.score for hit in hits] == pytest.approx([by_id[hit.id] for hit in hits], abs=1e-4)
+    words = {hit.id: hit for hit in engine.search(query, k=60, rank="words")}
+    codes = {hit.id: hit for hit in engine.search(query, k=60, rank="codes")}
+    expected = {
+        document.id: (
+            (words[document.id].score if document.id in words else 0.0) + weight * codes[document.id].score
+        ) / (1 + weight)
+        for document in documents
+    }  # fmt: skip
+    hits = engine.search(query, k=60, weight=weight)
+    assert [hit.score for hit in hits] == pytest.approx(sorted(expected.values(), reverse=True), abs=1e-3)
+    assert [hit.score for hit in hits] == pytest.approx([expected[hit.id] for hit in hits], abs=1e-3)
+    for hit in hits:
+        assert hit.lexical is not None
+        assert hit.semantic is not None
+        assert hit.score == pytest.approx((hit.lexical + weight * hit.semantic) / (1 + weight), abs=1e-3)
+        assert hit.distance == codes[hit.id].distance
 
 
-def test_the_shortlist_is_selected_by_weighted_bits(engine: SearchEngine) -> None:
-    shortlisted = {hit.id for hit in engine.search("boat and stars", k=7, rerank="bits")}
-    assert {hit.id for hit in engine.search("boat and stars", k=7, shortlist=7)} == shortlisted
-    assert len(engine.search("boat and stars", k=9, shortlist=7)) == 9  # never fewer than k
+def test_one_side_answers_where_the_other_cannot() -> None:
+    texts = ["red apple", "green apple tree", "red car wheel", "8J0-035-500-F"]
+    engine = SearchEngine.from_texts(texts, n_bits=8, method="itq")
+    assert [hit.id for hit in engine.search("8J0-035-500-F")] == [3]
+    assert engine.search("8J0-035-500-F")[0].semantic == 0
+    for rank in ("hybrid", "words"):
+        with pytest.raises(DataError, match="the query has no known word"):
+            engine.search("xyzzy", rank=rank)
+    with pytest.raises(DataError, match="the query has no known word"):
+        engine.search("8J0-035-500-F", rank="codes")
+    [found, unknown] = engine.search_many(["8J0-035-500-F", "xyzzy"])
+    assert isinstance(found, list)
+    assert isinstance(unknown, DataError)
+
+
+def test_phrases_excluded_words_prefixes_and_fields_hold_for_both_sides(dated: SearchEngine) -> None:
+    everything = {hit.id: hit.text for hit in dated.search("boat harbour", k=60)}
+    without = {hit.id for hit in dated.search("boat harbour -mast", k=60)}
+    assert without == {id for id, text in everything.items() if "mast" not in text.split()}
+    phrase = " ".join(next(iter(everything.values())).split()[:2])
+    assert {hit.id for hit in dated.search(f'"{phrase}"', k=60)} == {
+        id for id, text in everything.items() if phrase in text
+    }
+    assert {hit.metadata["year"] for hit in dated.search("boat year:2003", k=60)} == {2003}
+    by_prefix, by_word = (dated.search(query, k=20, rank="words") for query in ("garl*", "garlic"))
+    assert {hit.id for hit in by_prefix} == {hit.id for hit in by_word}
 
 
 @settings(max_examples=60)
@@ -138,6 +174,7 @@ def test_similar_documents_may_be_ordered_by_their_words(engine: SearchEngine) -
     hits = engine.similar("sailing-1", k=5, rerank="words")
     assert "sailing-1" not in {hit.id for hit in hits}
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert hits == engine.similar("sailing-1", k=5, rank="hybrid")
     expected = engine.search(document_of(engine, "sailing-1").text, k=6)
     assert [hit for hit in expected if hit.id != "sailing-1"][:5] == hits
 

@@ -51,7 +51,7 @@ def schema(engine: SearchEngine) -> Iterator[Any]:
         ("POST", "/v1/search", b'{"query": "boat", "k": true}', 422, "k: input should be a valid integer"),
         ("POST", "/v1/search", b'{"query": "boat", "shortlist": 100000}', 422, "the shortlist is too long"),
         ("POST", "/v1/search", b'{"query": "boat", "where": ["??"]}', 422, "the condition cannot be parsed"),
-        ("POST", "/v1/search", b'{"query": "boat", "k": 2, "radius": 2}', 422, "give radius, or k with rerank"),
+        ("POST", "/v1/search", b'{"query": "boat", "k": 2, "radius": 2}', 422, "give radius, or k with rank"),
         ("POST", "/v1/search", b'{"query": "' + b"x" * 501 + b'"}', 413, "a text is too long"),
         ("POST", "/v1/search", b'{"query": "' + b"x" * 20_000 + b'"}', 413, "the body is too large"),
         ("POST", "/v1/search", b'{"query": "boat"', 400, "the body is not valid JSON"),

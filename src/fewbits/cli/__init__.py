@@ -43,6 +43,7 @@ for command in (
     experiments.methods,
 ):
     app.command()(command)
+app.add_typer(engine.index, name="index")
 app.add_typer(benchmark.bench, name="bench")
 
 

@@ -28,7 +28,7 @@ from fewbits.data.document import Fields
 from fewbits.errors import MissingExtraError
 from fewbits.features import TextVectorizer
 from fewbits.features.embeddings import load_embeddings
-from fewbits.search import LEARN_FROM, SearchEngine, check_engine_folder
+from fewbits.search import LEARN_FROM, SearchEngine, check_engine_folder, rebuild_lexical_index
 from fewbits.search.drift import DRIFT_TITLES
 
 FIELDS = "fields"  # the note in which an engine stores the field names given to fit
@@ -58,6 +58,10 @@ def fit(
     learn_from: Annotated[
         int, typer.Option(help="Maximum number of training documents, sampled at random; all are encoded.", min=2)
     ] = LEARN_FROM,
+    language: Annotated[
+        str | None,
+        typer.Option(help="Language whose inflections searches ignore; none for none. [default: guessed]"),
+    ] = None,
     random_state: Annotated[
         int, typer.Option("--random-state", "--seed", help="Seed of the random numbers.", min=0, max=2**32 - 1)
     ] = 0,
@@ -78,6 +82,7 @@ def fit(
         "method": method,
         "learn_from": learn_from,
         "random_state": random_state,
+        "language": language,
     }
     stream = _read(source, fields, documents.encoding)
     if documents.embeddings is None:
@@ -202,6 +207,23 @@ def serve(
         use_umap=umap,
         on_start=print_address,
     )
+
+
+index = typer.Typer(help="Maintain the lexical index of an engine.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@index.command()
+def rebuild(engine: Engine, as_json: AsJson = False) -> None:
+    """Build the lexical index again from the documents of an engine.
+
+    The index is kept up to date by itself. Rebuild it if fewbits info reports damage.
+
+    Example: fewbits index rebuild fewbits-demo
+    """
+    count = rebuild_lexical_index(engine)
+    if as_json:
+        return print_json({"documents": count})
+    return print_text(f"Indexed the words of {plural(count, 'document')}.")
 
 
 def read_lines(argument: str) -> Iterator[str]:

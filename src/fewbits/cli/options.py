@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 import typer
 
 from fewbits.cli.output import print_status
+from fewbits.search.rerank import OLD_RANKS, SEMANTIC_WEIGHT
 
 Value = TypeVar("Value")
 
@@ -44,9 +45,9 @@ Encoding = Annotated[str, typer.Option(help="Character encoding of the file.")]
 EmbeddingsFile = Annotated[
     Path | None, typer.Option(help="Precomputed embeddings: a .npy array with one row per document.")
 ]
-Rerank = Annotated[
+Rank = Annotated[
     str | None,
-    typer.Option(help="How hits are ranked: none (Hamming distance), bits (distance weighted by confidence) or words."),
+    typer.Option(help="What ranks the hits: hybrid (words and codes), words (BM25) or codes. [default: hybrid]"),
 ]
 ResultsFolder = Annotated[Path, typer.Option("--results", help="Folder with the result files.")]
 Jobs = Annotated[int, typer.Option(help="Number of parallel runs. With more than one, each run uses one thread.")]
@@ -97,9 +98,13 @@ class SearchOptions:
             help="Return only documents that meet a condition such as 'year>=2020'; if repeated, all of them."
         ),
     ] = None
-    rerank: Rerank = None
+    rank: Rank = None
+    weight: Annotated[
+        float | None, typer.Option(help=f"Weight of the codes in a hybrid ranking. [default: {SEMANTIC_WEIGHT:g}]")
+    ] = None
+    rerank: Annotated[str | None, typer.Option(hidden=True)] = None
     rescore: Annotated[str | None, typer.Option(hidden=True)] = None
-    shortlist: Annotated[int | None, typer.Option(help="Documents to rerank by words. [default: 3000]")] = None
+    shortlist: Annotated[int | None, typer.Option(hidden=True)] = None
     explain: Annotated[bool, typer.Option("--explain", help="Show the bits and words behind each hit.")] = False
 
     def filters(self) -> dict[str, Any]:
@@ -108,7 +113,20 @@ class SearchOptions:
 
     def ranking(self) -> dict[str, Any]:
         """Return the ranking options as keyword arguments of the engine."""
-        return {"rerank": renamed("rerank", self.rerank, "rescore", self.rescore), "shortlist": self.shortlist}
+        old = [name for name in ("rerank", "rescore") if getattr(self, name) is not None]
+        if len(old) > 1 or (old and self.rank is not None):
+            raise typer.BadParameter(f"--{old[-1]} is an old name of --rank; give only --rank")
+        if old:
+            value = OLD_RANKS.get(getattr(self, old[0]), "")
+            print_status(f"--{old[0]} is deprecated; use --rank {value}".rstrip() + ".")
+        if self.shortlist is not None:
+            print_status("--shortlist is deprecated and has no effect; use --rank and --weight.")
+        return {
+            "rank": self.rank,
+            "weight": self.weight,
+            "rerank": self.rerank or self.rescore,
+            "shortlist": self.shortlist,
+        }
 
 
 OPTION_GROUPS = (FieldOptions, DocumentOptions, ChangeOptions, SearchOptions)

@@ -130,7 +130,7 @@ def search(
     """
     ranking = options.ranking()
     if radius is not None and (options.k is not None or any(value is not None for value in ranking.values())):
-        raise typer.BadParameter("--radius cannot be combined with --k, --rerank or --shortlist")
+        raise typer.BadParameter("--radius cannot be combined with --k, --rank or --weight")
     if (query is None) == (source is None):
         raise typer.BadParameter("give either QUERY (or - for standard input) or --source")
     if source is not None:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-from sklearn.preprocessing import normalize
+from sklearn.utils.sparsefuncs_fast import inplace_csr_row_normalize_l2
 from sklearn.utils.validation import check_is_fitted
 
 from fewbits.errors import DataError, ParameterError
@@ -89,7 +89,8 @@ def tf_idf(counts: Any, idf: NDArray[np.float64]) -> Any:
     """Turn a CSR table of counts into tf-idf rows of unit length (float32); a row without words stays zero."""
     weights = (1 + np.log(counts.data)) * idf[counts.indices]
     table = sparse.csr_array((weights, counts.indices, counts.indptr), shape=counts.shape)
-    return normalize(table, norm="l2", copy=False).astype(np.float32)
+    inplace_csr_row_normalize_l2(table)
+    return table.astype(np.float32)
 
 
 class TextVectorizer(TransformerMixin, BaseEstimator):

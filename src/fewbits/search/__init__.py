@@ -7,7 +7,8 @@ from fewbits.search.engine import SearchEngine
 from fewbits.search.explain import BitExamples, BitMeaning, DecidingWord, ExplainedBit, Explanation
 from fewbits.search.fitting import LEARN_FROM
 from fewbits.search.rerank import Hit
-from fewbits.search.snapshot import Snapshot, check_engine_folder
+from fewbits.search.snapshot import Snapshot
+from fewbits.search.state import check_engine_folder, rebuild_lexical_index
 from fewbits.search.store.filters import Condition
 
 __all__ = [
@@ -27,5 +28,6 @@ __all__ = [
     "SearchEngine",
     "Snapshot",
     "check_engine_folder",
+    "rebuild_lexical_index",
     "without_duplicates",
 ]

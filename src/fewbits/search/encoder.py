@@ -38,6 +38,7 @@ class ModelInfo:
     created: str  # ISO 8601
     fewbits: str  # version of the package
     label_names: int | None = None  # number of distinct labels; None if the hasher was fitted elsewhere
+    language: str | None = None  # of the stemmer; "none" for no stemming, None in folders of earlier releases
     unknown_words: float | None = None  # share of words outside the vocabulary; None for embeddings
     notes: Mapping[str, Any] = field(default_factory=dict)  # JSON from the caller
 
@@ -64,6 +65,12 @@ class EncodedQueries:
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    def one(self, number: int) -> EncodedQueries:
+        """Return one of the queries."""
+        if len(self) == 1:
+            return self
+        return EncodedQueries(self.rows[[number]], self.codes[[number]], self.confidence[[number]])
 
 
 @dataclass(frozen=True)

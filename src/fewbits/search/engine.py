@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from fewbits.codes import Packed
@@ -17,7 +16,6 @@ from fewbits.errors import DataError
 from fewbits.features import Embeddings, TextVectorizer
 from fewbits.hashers.base import Hasher
 from fewbits.search.duplicates import MIN_SIMILARITY, DuplicateGroup
-from fewbits.search.encoder import empty_query_error, nonzero_rows
 from fewbits.search.explain import BitMeaning, Explanation
 from fewbits.search.fitting import (
     LEARN_FROM,
@@ -28,8 +26,9 @@ from fewbits.search.fitting import (
     make_documents,
     store_fitted,
 )
-from fewbits.search.rerank import Hit, Ranked, SearchOptions
-from fewbits.search.snapshot import EngineState, EngineStore, Snapshot
+from fewbits.search.rerank import Hit, SearchOptions
+from fewbits.search.snapshot import Snapshot
+from fewbits.search.state import EngineState, EngineStore
 from fewbits.search.store.filters import Condition
 
 if TYPE_CHECKING:
@@ -63,10 +62,11 @@ class SearchEngine:
         random_state: Any = 0,
         verbose: bool = False,
         notes: Mapping[str, Any] | None = None,
+        language: str | None = None,
     ) -> SearchEngine:
         """Fit a model to documents, which may be a stream: their texts are never all in memory.
 
-        A document without a known word is stored, but no search finds it.
+        A document without a known word gets no code; it is found by its words alone.
 
         Parameters
         ----------
@@ -77,8 +77,10 @@ class SearchEngine:
             are labelled. None uses all. All documents are encoded.
         verbose, notes : bool and dict, optional
             Show progress on standard error; JSON to save with the engine.
+        language : str, optional
+            Language whose inflections searches ignore, such as "english"; "none" for none. By default it is guessed.
         """
-        options = FitOptions(n_bits, method, random_state, learn_from, verbose, notes)
+        options = FitOptions(n_bits, method, random_state, learn_from, verbose, notes, language)
         return cls(EngineState(*fit_texts(documents, vectorizer, options)))
 
     @classmethod
@@ -149,11 +151,11 @@ class SearchEngine:
         return self.hasher.n_bits
 
     def __len__(self) -> int:
-        with self.snapshot() as snapshot:
+        with self._store.snapshot(with_words=False) as snapshot:
             return len(snapshot.index)
 
     def __contains__(self, id: DocumentId) -> bool:
-        with self.snapshot() as snapshot:
+        with self._store.snapshot(with_words=False) as snapshot:
             return id in snapshot.reader
 
     def add(self, documents: Iterable[Document], embeddings: ArrayLike | None = None) -> int:
@@ -180,12 +182,12 @@ class SearchEngine:
 
     def codes(self, ids: Sequence[DocumentId]) -> Packed:
         """Return the packed codes of stored documents."""
-        with self.snapshot() as snapshot:
+        with self._store.snapshot(with_words=False) as snapshot:
             return snapshot.codes(ids)
 
     def documents(self) -> Iterator[Document]:
         """Iterate over all documents of one state, in order of insertion."""
-        with self.snapshot() as snapshot:
+        with self._store.snapshot(with_words=False) as snapshot:
             yield from snapshot.documents()
 
     def search(
@@ -196,11 +198,17 @@ class SearchEngine:
         labels: Sequence[str] = (),
         where: Sequence[str | Condition] = (),
         among: Sequence[DocumentId] | None = None,
+        rank: str | None = None,
+        weight: float | None = None,
         rerank: str | None = None,
         shortlist: int | None = None,
         rescore: str | None = None,
     ) -> list[Hit]:
         """Return the k documents nearest to a text (or an embedding).
+
+        In a text ``"a phrase"`` must occur, unless no document has it; ``-word`` must not occur; ``prefix*`` stands for
+        all words that begin so; and ``field:value`` is a condition if documents have that metadata field. A query of
+        more than 12 words, and any query with rank "codes", is text without these operators.
 
         Parameters
         ----------
@@ -209,18 +217,27 @@ class SearchEngine:
         labels, where, among : sequences
             Only documents with one of the labels, that pass all conditions on their metadata (``"year>=2020"``), and
             whose id is in a list.
-        rerank : {"none", "bits", "words"}, optional
-            Order of the hits: by the number of differing bits ("none"); with each differing bit weighted by the
-            query's confidence in it ("bits"); or by the tf-idf cosine over a shortlist found by "bits" ("words").
-            "words" by default, "none" for embeddings. ``rescore`` is the old name.
-        shortlist : int, default=3000
-            Number of candidates to compare by words.
+        rank : {"hybrid", "words", "codes"}, optional
+            What decides: words and codes (the default), BM25 over the words, or the codes, each bit weighted by the
+            query's confidence in it. Embeddings have codes alone, which are compared by their number of differing bits.
+        weight : float, default=0.6
+            Weight of the codes in a hybrid search, relative to the words.
+        rerank, rescore, shortlist : optional
+            Earlier options. The values of ``rerank`` and ``rescore`` are "words" for "hybrid", "bits" for "codes", and
+            "none" for the number of differing bits; ``shortlist`` has no effect.
         """
+        options: SearchOptions = {"labels": labels, "where": where, "among": among, "rank": rank, "weight": weight}
+        options.update({"rerank": rerank, "rescore": rescore, "shortlist": shortlist})
         with self.snapshot() as snapshot:
-            options = snapshot.rank_options(
-                k, labels=labels, where=where, among=among, rerank=rerank, shortlist=shortlist, rescore=rescore
-            )
-            return snapshot.search(snapshot.model.encode_query(query), options)[0]
+            if isinstance(query, str) and snapshot.model.takes_text:
+                [answer] = snapshot.search_texts([query], k, **options)
+                if isinstance(answer, DataError):
+                    raise answer
+                return answer
+            chosen = snapshot.rank_options(k, **options)
+            return snapshot.search_encoded(
+                snapshot.model.encode_query(query), chosen, snapshot.allowed(labels, where, among)
+            )[0]
 
     def search_many(
         self, queries: Sequence[str], k: int | None = None, **options: Unpack[SearchOptions]
@@ -230,14 +247,7 @@ class SearchEngine:
         A text without a known word gets an error in the place of its hits.
         """
         with self.snapshot() as snapshot:
-            rows = snapshot.model.text_rows(queries)
-            is_known = nonzero_rows(rows)
-            encoded = snapshot.model.encode_queries(rows[np.flatnonzero(is_known)])
-            hits = iter(snapshot.search(encoded, snapshot.rank_options(k, **options)))
-            return [
-                next(hits) if known else empty_query_error(query)
-                for query, known in zip(queries, is_known.tolist(), strict=True)
-            ]
+            return snapshot.search_texts(queries, k, **options)
 
     def within(
         self,
@@ -249,33 +259,32 @@ class SearchEngine:
         among: Sequence[DocumentId] | None = None,
     ) -> list[Hit]:
         """Return all documents that differ from a query in at most ``radius`` bits, nearest first."""
-        with self.snapshot() as snapshot:
+        with self._store.snapshot(with_words=False) as snapshot:
             code = snapshot.model.encode_query(query).codes
-            answers = snapshot.index.within(code, radius, among=snapshot.allowed(labels, where, among))
-            return snapshot.hits([Ranked.by_distance(answer, self.n_bits) for answer in answers])[0]
+            return snapshot.within(code, radius, snapshot.allowed(labels, where, among))[0]
 
     def similar(self, id: DocumentId, k: int | None = None, **options: Unpack[SearchOptions]) -> list[Hit]:
         """Return the k documents nearest to a stored one, without itself.
 
-        ``options`` are those of :meth:`search`, but ``rerank`` is "none" by default.
+        ``options`` are those of :meth:`search`, but ``rank`` is "codes" by default, by the number of differing bits.
         """
-        with self.snapshot() as snapshot:
-            position = snapshot.position(id)
-            return snapshot.similar(position, snapshot.rank_options(k, without=position, default="none", **options))
+        needs_words = any(options.get(name) for name in ("rank", "rerank", "rescore"))
+        with self._store.snapshot(with_words=needs_words) as snapshot:
+            return snapshot.similar(id, k, **options)
 
     def bits(self) -> list[BitMeaning]:
         """Return for each bit the words that raise and lower it most."""
-        with self.snapshot() as snapshot:
+        with self._store.snapshot(with_words=False) as snapshot:
             return snapshot.bits()
 
     def explain(self, query: str, id: DocumentId) -> Explanation:
         """Explain the distance between a text and a document, by bits and by words."""
-        with self.snapshot() as snapshot:
+        with self._store.snapshot(with_words=False) as snapshot:
             return snapshot.explain(snapshot.model.encode_query(query), id)
 
     def explain_similar(self, id: DocumentId, other: DocumentId) -> Explanation:
         """Explain the distance between two documents, by bits and by words."""
-        with self.snapshot() as snapshot:
+        with self._store.snapshot(with_words=False) as snapshot:
             return snapshot.explain(snapshot.encode_document(snapshot.position(id)), other)
 
     def duplicates(
@@ -286,12 +295,12 @@ class SearchEngine:
         Near-duplicates differ in at most ``radius`` bits, and the cosine of their tf-idf rows is at least
         ``min_similarity``. If that is 0, and for embeddings, codes alone decide. ``alike`` is its old name.
         """
-        with self.snapshot() as snapshot:
+        with self._store.snapshot(with_words=False) as snapshot:
             return snapshot.duplicates(radius, min_similarity if alike is None else alike)
 
     def info(self) -> dict[str, Any]:
         """Describe the engine, and how new documents differ from those of the fit."""
-        with self.snapshot() as snapshot:
+        with self._store.snapshot(with_words=False) as snapshot:
             return snapshot.info()
 
     def snapshot(self) -> AbstractContextManager[Snapshot]:

@@ -23,6 +23,8 @@ from fewbits.hashers.base import Hasher
 from fewbits.hashers.registry import OF_EMBEDDINGS, WITH_LABELS, WITHOUT_LABELS, find_method, make_hasher
 from fewbits.search.drift import SAMPLED_TEXTS, unknown_share
 from fewbits.search.encoder import Encoder, Model, ModelInfo, nonzero_rows
+from fewbits.search.lexical import guess_language
+from fewbits.search.lexical_index import NO_LANGUAGE, check_language
 from fewbits.search.store.reader import Database, Positions, Reader
 from fewbits.search.store.writer import Writer, create_database, record_change
 from fewbits.validation import batched, check_whole_number
@@ -43,9 +45,11 @@ class FitOptions:
     learn_from: int | None = LEARN_FROM  # maximum number of documents; None for all
     verbose: bool = False
     notes: Mapping[str, Any] | None = None  # JSON from the caller, saved with the engine
+    language: str | None = None  # of the stemmer; None to guess it
 
     def __post_init__(self) -> None:
         check_n_bits(self.n_bits)
+        check_language(self.language)
         if self.method is not None:
             find_method(self.method)
         if self.learn_from is not None:
@@ -112,6 +116,7 @@ def _fit(features: TextVectorizer | Embeddings, rows: Any, database: Database, o
         learnt_from=learnt_from,
         notes=options.notes or {},
         label_names=len(label_names),
+        language=options.language,
     )
 
 
@@ -136,6 +141,7 @@ def _encode_all(
     learnt_from: int,
     notes: Mapping[str, Any],
     label_names: int | None = None,
+    language: str | None = None,
 ) -> Model:
     """Store the codes of all documents, and return the model with the facts about the fit."""
     with record_change(database) as writer:
@@ -152,6 +158,7 @@ def _encode_all(
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         fewbits=version("fewbits"),
         label_names=label_names,
+        language=(language or guess_language(texts) or NO_LANGUAGE) if encoder.takes_text else None,
         unknown_words=round(unknown_share(encoder, texts), 4) if encoder.takes_text else None,
         notes=dict(notes),
     )

@@ -1,93 +1,37 @@
-"""Ranking: by codes, by codes weighted by confidence, or by the stored tf-idf rows of a shortlist."""
+"""Ranking: one score from words and codes, or from one of them.
+
+The score of a hybrid search is ``(lexical + weight * semantic) / (1 + weight)``. The lexical part is the BM25 score
+relative to the best hit; the semantic part is the share of agreeing bits, weighted by the query's confidence in each.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, TypedDict, cast, get_args
+from typing import Any, TypedDict
 
 import numpy as np
-from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 from scipy import sparse
 
+from fewbits.codes import differing_bits, unpack
 from fewbits.data.document import DocumentId
 from fewbits.errors import ParameterError
 from fewbits.index import Index, Neighbours
 from fewbits.search.encoder import EncodedQueries
+from fewbits.search.lexical import LexicalSnapshot, contains
+from fewbits.search.queries import ParsedQuery
 from fewbits.search.store.filters import Condition
-from fewbits.search.store.reader import TERM, Positions, Reader
-from fewbits.storage import read_array, write_array
+from fewbits.search.store.reader import Positions, Reader
 from fewbits.validation import check_whole_number
 
-COLUMNS, WEIGHTS, STARTS = "word_columns.npy", "word_weights.npy", "word_starts.npy"
-
-Counts = NDArray[np.int64]
-
-
-class TermVectorFile:
-    """The tf-idf rows of the documents of the fit, concatenated in memory-mapped files that never change.
-
-    It is a cache of what the database stores, from which three thousand rows are read in the time that the database
-    takes for a few hundred. A folder without it is slower, but complete.
-    """
-
-    def __init__(self, starts: NDArray[np.int64], columns: NDArray[Any], weights: NDArray[np.float32]) -> None:
-        self._starts = starts  # by position, with the end of the last; equal to the next if a document is not stored
-        self._columns = columns
-        self._weights = weights
-
-    @classmethod
-    def write(cls, folder: Path, reader: Reader, n_features: int) -> None:
-        """Write three files into a folder."""
-        last, total = reader.size_of_fitted_terms()
-        counts = np.zeros(last + 2, dtype=np.int64)
-        small = np.min_scalar_type(n_features)
-        columns = open_memmap(folder / COLUMNS, mode="w+", dtype=small, shape=(total,))
-        weights = open_memmap(folder / WEIGHTS, mode="w+", dtype=np.float32, shape=(total,))
-        end = 0
-        for position, content in reader.fitted_terms():
-            terms = np.frombuffer(content, dtype=TERM)
-            columns[end : end + len(terms)], weights[end : end + len(terms)] = terms["column"], terms["weight"]
-            counts[position + 1] = len(terms)
-            end += len(terms)
-        columns.flush()
-        weights.flush()
-        write_array(folder / STARTS, counts.cumsum())
-
-    @classmethod
-    def read(cls, folder: Path) -> TermVectorFile | None:
-        """Map what :meth:`write` wrote; None if the files are missing."""
-        if not (folder / COLUMNS).exists():
-            return None
-        mapped = (np.asarray(read_array(folder / name, memory_map=True)) for name in (COLUMNS, WEIGHTS))
-        return cls(read_array(folder / STARTS), *mapped)
-
-    def covers(self, positions: Positions) -> NDArray[np.bool_]:
-        """Return which positions existed at the fit; the rows of documents changed since are out of date."""
-        return positions < len(self._starts) - 1
-
-    def rows(self, positions: Positions) -> tuple[NDArray[Any], NDArray[np.float32], Counts]:
-        """Return the columns and weights of documents, concatenated, and their number per document."""
-        places, counts = self._places(positions)
-        return self._columns[places], self._weights[places], counts
-
-    def cosines(self, query: NDArray[np.float32], positions: Positions) -> NDArray[np.float64]:
-        """Multiply a dense row with documents; weights of terms outside the query are not read."""
-        places, counts = self._places(positions)
-        columns = self._columns[places]
-        shared = np.flatnonzero((query != 0)[columns])
-        products = query[columns[shared]] * self._weights[places[shared]]
-        owners = np.searchsorted(counts.cumsum(), shared, side="right")
-        sums: NDArray[np.float64] = np.bincount(owners, weights=products, minlength=len(positions)).astype(np.float64)
-        return sums
-
-    def _places(self, positions: Positions) -> tuple[NDArray[np.int64], Counts]:
-        first = self._starts[positions]
-        counts = self._starts[positions + 1] - first
-        ends = counts.cumsum()
-        return np.arange(ends[-1] if len(ends) else 0) + np.repeat(first - ends + counts, counts), counts
+HYBRID, WORDS, CODES = "hybrid", "words", "codes"
+OLD_RANKS = {"none": CODES, "bits": CODES, "words": HYBRID}  # by the value of rerank
+DEFAULT_HITS = 10
+SEMANTIC_WEIGHT = 0.6  # chosen on Cranfield, CACM and titles of arXiv
+LEXICAL_DEPTH = 1_000  # candidates by words; of fewer, recall@100 is lower
+CODES_DEPTH = 100  # candidates by codes, unless more hits are requested
+MIN_SHARE = 0.05  # filters that fewer documents pass are applied before the scan of the codes
 
 
 @dataclass(frozen=True)
@@ -95,54 +39,14 @@ class TermVectors:
     """The stored tf-idf rows of all documents of one state."""
 
     reader: Reader
-    file: TermVectorFile | None
-    new: Positions  # documents added or updated since the fit: their rows in the file are out of date
     n_features: int
 
     def rows(self, positions: Positions) -> Any:
         """Return tf-idf rows, (documents, features)."""
-        in_file = self._in_file(positions)
-        owners, columns, weights = [], [], []
-        for part, (part_columns, part_weights, counts) in (
-            (np.flatnonzero(in_file), self._from_file(positions[in_file])),
-            (np.flatnonzero(~in_file), self._from_database(positions[~in_file])),
-        ):
-            owners.append(np.repeat(part, counts))
-            columns.append(part_columns.astype(np.int64))
-            weights.append(part_weights)
-        cells = (np.concatenate(owners), np.concatenate(columns))
-        return sparse.csr_array((np.concatenate(weights), cells), shape=(len(positions), self.n_features))
-
-    def cosines(self, query: NDArray[np.float32], positions: Positions) -> NDArray[np.float32]:
-        """Compute the cosines of a query, a dense row of length 1, with documents."""
-        result = np.zeros(len(positions), dtype=np.float32)
-        in_file = self._in_file(positions)
-        if self.file is not None and in_file.any():
-            result[in_file] = self.file.cosines(query, positions[in_file])
-        if not in_file.all():
-            columns, weights, counts = self._from_database(positions[~in_file])
-            owners = np.repeat(np.arange(len(counts)), counts)
-            result[~in_file] = np.bincount(owners, weights=query[columns] * weights, minlength=len(counts))
-        return result
-
-    def _from_file(self, positions: Positions) -> tuple[NDArray[Any], NDArray[np.float32], Counts]:
-        if self.file is None or not len(positions):
-            return np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0, np.int64)
-        return self.file.rows(positions)
-
-    def _from_database(self, positions: Positions) -> tuple[NDArray[Any], NDArray[np.float32], Counts]:
         terms, counts = self.reader.terms(positions)
-        return terms["column"], terms["weight"], counts
-
-    def _in_file(self, positions: Positions) -> NDArray[np.bool_]:
-        if self.file is None:
-            return np.zeros(len(positions), dtype=bool)
-        return self.file.covers(positions) & ~np.isin(positions, self.new)
-
-
-Rerank = Literal["none", "bits", "words"]
-DEFAULT_HITS = 10
-SHORTLIST = 3_000  # candidates reordered by their words; docs/known-items.md shows why
+        ends = np.concatenate([[0], counts.cumsum()])
+        columns = terms["column"].astype(np.int64)
+        return sparse.csr_array((terms["weight"], columns, ends), shape=(len(positions), self.n_features))
 
 
 class SearchOptions(TypedDict, total=False):
@@ -151,9 +55,11 @@ class SearchOptions(TypedDict, total=False):
     labels: Sequence[str]
     where: Sequence[str | Condition]
     among: Sequence[DocumentId] | None
-    rerank: str | None
+    rank: str | None
+    weight: float | None
+    rerank: str | None  # the former options of ranking
+    rescore: str | None
     shortlist: int | None
-    rescore: str | None  # the old name of rerank
 
 
 @dataclass(frozen=True)
@@ -161,15 +67,20 @@ class RankOptions:
     """How many documents to return, in which order, and from which."""
 
     k: int
-    rerank: Rerank
-    shortlist: int = SHORTLIST
-    among: Positions | None = None  # candidates; None for all
+    rank: str
+    by_confidence: bool = False  # for codes: weight each differing bit by the query's confidence in it
+    weight: float = SEMANTIC_WEIGHT
+    among: Positions | None = None  # candidates in ascending order; None for all
     without: int | None = None  # a document to leave out
 
 
 @dataclass(frozen=True)
 class Hit:
-    """A document found by a search, the number of bits that differ from the query, and a score: higher is nearer."""
+    """A document found by a search, the number of bits that differ from the query, and a score: higher is nearer.
+
+    ``lexical`` and ``semantic`` are the parts of the score, None where codes alone decide. If the query or the document
+    has no code, all bits differ.
+    """
 
     id: DocumentId
     distance: int
@@ -177,6 +88,8 @@ class Hit:
     text: str
     labels: tuple[str, ...]
     metadata: dict[str, Any]
+    lexical: float | None = None
+    semantic: float | None = None
 
 
 @dataclass(frozen=True)
@@ -186,6 +99,8 @@ class Ranked:
     positions: Positions
     distances: NDArray[np.int32]
     scores: NDArray[np.float32]
+    lexical: NDArray[np.float32] | None = None  # the parts of the score
+    semantic: NDArray[np.float32] | None = None
 
     @classmethod
     def by_distance(cls, answer: Neighbours, n_bits: int) -> Ranked:
@@ -196,84 +111,149 @@ class Ranked:
         """Return the first k, without the document to leave out."""
         k, without = options.k, options.without
         kept = slice(k) if without is None else np.flatnonzero(self.positions != without)[:k]
-        return Ranked(self.positions[kept], self.distances[kept], self.scores[kept])
+        parts = (None if part is None else part[kept] for part in (self.lexical, self.semantic))
+        return Ranked(self.positions[kept], self.distances[kept], self.scores[kept], *parts)
+
+
+def choose_rank(options: SearchOptions, *, takes_text: bool, default: str | None = None) -> tuple[str, bool]:
+    """Return the ranking, and whether codes are weighted by confidence; embeddings have codes alone.
+
+    ``rerank`` and its older name ``rescore`` named a second step: none, bits and words.
+    """
+    rank, old = options.get("rank"), options.get("rerank") or options.get("rescore")
+    if rank is not None and old is not None:
+        raise ParameterError("give rank, not rerank", got="both", hint="rank replaces rerank and rescore.")
+    if options.get("shortlist") is not None:
+        check_whole_number("shortlist", options["shortlist"], 1)
+    allowed = (HYBRID, WORDS, CODES) if takes_text else (CODES,)
+    if old is not None:
+        if OLD_RANKS.get(old) not in allowed:
+            names = ", ".join(name for name, rank in OLD_RANKS.items() if rank in allowed)
+            raise ParameterError("rerank is unknown", allowed=names, got=repr(old))
+        return OLD_RANKS[old], old == "bits"
+    chosen = rank or default or allowed[0]
+    if chosen not in allowed:
+        raise ParameterError("rank is unknown", allowed=", ".join(allowed), got=repr(rank))
+    return chosen, takes_text and default is None
 
 
 def check_rank_options(
     k: int | None,
-    rerank: str | None,
-    shortlist: int | None,
+    options: SearchOptions,
     *,
     takes_text: bool,
     available: int,
-    among: Positions | None = None,
-    without: int | None = None,
+    with_code: int,
+    default: str | None = None,
 ) -> RankOptions:
-    """Check the options of a search; embeddings have no words and are ranked by distance by default."""
+    """Check the options of a search; ``available`` documents can be found by words, those ``with_code`` by codes."""
+    rank, by_confidence = choose_rank(options, takes_text=takes_text, default=default)
+    available = available if rank != CODES else with_code
     if k is None:
         k = min(DEFAULT_HITS, available)
     else:
         hint = "Ask for fewer hits, or leave k out." if k != 0 else ""
         k = check_whole_number("k, the number of hits,", k, 1, available, why=", the documents to find", hint=hint)
-    allowed = get_args(Rerank) if takes_text else get_args(Rerank)[:2]
-    mode = rerank or ("words" if takes_text else "none")
-    if mode not in allowed:
-        raise ParameterError("rerank is unknown", allowed=", ".join(allowed), got=repr(rerank))
-    if shortlist is None or mode != "words":
-        shortlist = SHORTLIST
-    length = check_whole_number("shortlist", shortlist, 1)
-    return RankOptions(k, cast(Rerank, mode), length, among, without)
+    weight = options.get("weight")
+    weight = SEMANTIC_WEIGHT if weight is None else weight
+    if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight < float("inf"):
+        raise ParameterError("weight is out of range", allowed="0 or more", got=repr(weight))
+    return RankOptions(k, rank, by_confidence, float(weight))
 
 
-def rank(queries: EncodedQueries, options: RankOptions, index: Index, vectors: TermVectors) -> list[Ranked]:
-    """Find the k nearest documents of each query; without reranking, one scan answers all queries."""
+def rank_by_codes(queries: EncodedQueries, options: RankOptions, index: Index) -> list[Ranked]:
+    """Find the documents with the nearest codes; by plain distance, one scan answers all queries."""
     if not len(queries):
         return []
     k = options.k + (options.without is not None)  # documents with an equal code may come before the one to leave out
-    if options.rerank == "none":
+    if not options.by_confidence:
         answers = index.search(queries.codes, k, among=options.among)
         return [Ranked.by_distance(answer, index.n_bits).first(options) for answer in answers]
-    length = min(max(k, options.shortlist), len(index)) if options.rerank == "words" else k
     ranked = []
-    for query in range(len(queries)):
-        found = _by_confidence(queries, query, length, index, options.among)
-        if options.rerank == "words":
-            found = _by_words(queries.rows if len(queries) == 1 else queries.rows[[query]], found, vectors)
-        ranked.append(found.first(options))
+    for code, confidence in zip(queries.codes, queries.confidence, strict=True):
+        answer = index.search_weighted(code[None], confidence, k, among=options.among)
+        assert answer.costs is not None
+        scores = 1 - answer.costs / max(float(confidence.sum()), 1e-9)
+        ranked.append(Ranked(answer.ids, answer.distances, scores).first(options))
     return ranked
+
+
+def rank_by_words_and_codes(
+    query: ParsedQuery, encoded: EncodedQueries | None, options: RankOptions, index: Index, words: LexicalSnapshot
+) -> Ranked:
+    """Rank the candidates of both sides, or of words alone; a side that knows no word of the query adds nothing.
+
+    Of a document beyond the candidates by words the lexical part counts as 0.
+    """
+    k = options.k + (options.without is not None)
+    depth = k if options.rank == WORDS else max(LEXICAL_DEPTH, k)
+    found = words.search(query, depth, options.among)
+    candidates = found.positions
+    if options.rank == HYBRID and encoded is not None:
+        near = _nearest(index, encoded, max(CODES_DEPTH, k), options.among)
+        near = near[words.passing(query, near)] if query.has_conditions else near
+        candidates = np.union1d(candidates, near)
+    else:
+        candidates = np.sort(candidates)
+    lexical = np.zeros(len(candidates), dtype=np.float32)
+    if len(found.scores):
+        lexical[np.searchsorted(candidates, found.positions)] = found.scores / found.scores[0]
+    distances, semantic = _agreement(index, encoded, candidates)
+    weight = 0.0 if options.rank == WORDS else options.weight
+    scores = ((lexical + weight * semantic) / (1 + weight)).astype(np.float32)
+    order = np.lexsort((candidates, -scores))[:k]
+    return Ranked(candidates[order], distances[order], scores[order], lexical[order], semantic[order]).first(options)
 
 
 def read_hits(answers: Sequence[Ranked], reader: Reader) -> list[list[Hit]]:
     """Read the documents of each answer; a document of several answers is read once."""
     rows = reader.rows(sorted({position for ranked in answers for position in ranked.positions.tolist()}))
-    return [
-        [
-            Hit(id, distance, round(score, 4), text, labels, dict(metadata))
-            for (id, labels, metadata, text), distance, score in zip(
-                (rows[position] for position in ranked.positions.tolist()),
-                ranked.distances.tolist(),
-                ranked.scores.tolist(),
-                strict=True,
-            )
+    answered = []
+    for ranked in answers:
+        documents = [rows[position] for position in ranked.positions.tolist()]
+        parts = (_rounded(part, len(documents)) for part in (ranked.scores, ranked.lexical, ranked.semantic))
+        facts = zip(documents, ranked.distances.tolist(), *parts, strict=True)
+        hits = [
+            Hit(id, distance, score, text, labels, dict(metadata), lexical, semantic)
+            for (id, labels, metadata, text), distance, score, lexical, semantic in facts
         ]
-        for ranked in answers
-    ]
+        answered.append(hits)
+    return answered
 
 
-def _by_confidence(queries: EncodedQueries, query: int, k: int, index: Index, among: Positions | None) -> Ranked:
-    """Rank by the expected number of differing bits: each bit counts by the confidence of the query in it."""
-    confidence = queries.confidence[query]
-    answer = index.search_weighted(queries.codes[[query]], confidence, k, among=among)
-    assert answer.costs is not None
-    return Ranked(answer.ids, answer.distances, 1 - answer.costs / max(float(confidence.sum()), 1e-9))
+def _rounded(values: NDArray[np.float32] | None, count: int) -> list[Any]:
+    return [None] * count if values is None else [round(value, 4) for value in values.tolist()]
 
 
-def _by_words(row: Any, candidates: Ranked, vectors: TermVectors) -> Ranked:
-    """Rank by the cosine of tf-idf rows; documents that share no word with the query keep their order, at the end."""
-    if not len(candidates.positions):
-        return candidates
-    query = np.zeros(row.shape[1], dtype=np.float32)
-    query[row.indices] = row.data
-    cosines = vectors.cosines(query, candidates.positions)
-    order = np.argsort(-cosines, kind="stable")
-    return Ranked(candidates.positions[order], candidates.distances[order], cosines[order])
+def _nearest(index: Index, query: EncodedQueries, k: int, among: Positions | None) -> Positions:
+    """Return the documents with the nearest codes; where most pass a filter, all are searched until k of them do."""
+    if not len(index) or (among is not None and not len(among)):
+        return np.zeros(0, dtype=np.int64)
+    k = min(k, len(index))
+    if among is not None and len(among) < MIN_SHARE * len(index):
+        coded = among[contains(index.arrays()[0], among)]
+        return np.asarray(index.search(query.codes, k, among=coded)[0].ids, dtype=np.int64)
+    depth = k if among is None else int(1.2 * k * len(index) / len(among)) + 10
+    while True:
+        nearest = np.asarray(index.search(query.codes, min(depth, len(index)))[0].ids, dtype=np.int64)
+        passing = nearest if among is None else nearest[contains(among, nearest)]
+        if len(passing) >= k or depth >= len(index):
+            return passing[:k]
+        depth *= 4
+
+
+def _agreement(
+    index: Index, query: EncodedQueries | None, positions: Positions
+) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+    """Return how many bits differ, and the share of the query's confidence that lies on bits that agree."""
+    distances = np.full(len(positions), index.n_bits, dtype=np.int32)
+    semantic = np.zeros(len(positions), dtype=np.float32)
+    if query is not None and len(positions) and len(index):
+        coded, codes = index.arrays()  # positions ascend
+        has_code = contains(coded, positions)
+        rows = codes[np.searchsorted(coded, positions[has_code])]
+        confidence = query.confidence[0]
+        distances[has_code] = differing_bits(rows, query.codes)
+        costs = unpack(rows ^ query.codes, index.n_bits).astype(np.float32) @ confidence
+        semantic[has_code] = 1 - costs / max(float(confidence.sum()), 1e-9)
+    return distances, semantic

@@ -1,184 +1,52 @@
-"""One state of an engine: its model, its documents, and an index of their codes kept in memory."""
+"""A snapshot: one state of an engine, from which all answers of a request come."""
 
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fewbits.codes import Packed
 from fewbits.data.document import Document, DocumentId
-from fewbits.errors import BrokenFolderError, DataError, ParameterError
-from fewbits.index import DEFAULT_INDEX, Index, make_index
+from fewbits.errors import DataError, ParameterError
+from fewbits.index import Index
 from fewbits.search.drift import describe
 from fewbits.search.duplicates import DuplicateGroup, duplicate_groups
-from fewbits.search.encoder import EncodedDocuments, EncodedQueries, Model, read_encoded
-from fewbits.search.explain import BitExamples, BitMeaning, Explanation, MeaningCache, explain, find_examples
+from fewbits.search.encoder import (
+    EncodedDocuments,
+    EncodedQueries,
+    Model,
+    empty_query_error,
+    nonzero_rows,
+    read_encoded,
+)
+from fewbits.search.explain import BitExamples, BitMeaning, Explanation, explain, find_examples
+from fewbits.search.lexical import LexicalSnapshot, contains
+from fewbits.search.queries import ParsedQuery, parse, plain, possible_fields
 from fewbits.search.rerank import (
+    CODES,
+    HYBRID,
     Hit,
     Ranked,
     RankOptions,
     SearchOptions,
-    TermVectorFile,
     TermVectors,
     check_rank_options,
-    rank,
+    rank_by_codes,
+    rank_by_words_and_codes,
     read_hits,
 )
 from fewbits.search.store.filters import Condition, parse_conditions, unknown_in_filters
-from fewbits.search.store.reader import Database, Positions, Reader
-from fewbits.search.store.writer import Writer, check_documents, record_change
-from fewbits.storage import check_replaceable, folder_state, load_folder, save_folder, writer_lock
+from fewbits.search.store.reader import Positions, Reader
 from fewbits.validation import check_whole_number, evenly_spaced
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-FORMAT = "fewbits engine"
-FORMAT_VERSION = 2
-DOCUMENTS = "documents.sqlite"
-LOCK_TIMEOUT_S = 10.0  # how long a change waits for another writer
-
-
-@dataclass(frozen=True)
-class IndexSnapshot:
-    """The index of one version of the documents."""
-
-    version: int
-    index: Index
-    new: Positions  # documents added or updated since the fit
-
-
-class IndexCache:
-    """A cache of the index of the version that was read last.
-
-    A cached index is never changed: threads that search it see one version to the end.
-    """
-
-    def __init__(self, n_bits: int) -> None:
-        self._n_bits = n_bits
-        self._lock = threading.Lock()
-        self._cached: IndexSnapshot | None = None
-
-    def at(self, reader: Reader) -> IndexSnapshot | None:
-        """Return the index of the version that a reader sees; None if the cache is newer: the caller retries."""
-        version = reader.version()
-        cached = self._cached
-        if cached is None or cached.version < version:
-            with self._lock:
-                cached = self._cached
-                if cached is None or cached.version < version:
-                    cached = self._cached = IndexSnapshot(version, self._read(reader, cached), reader.new_positions())
-        return cached if cached.version == version else None
-
-    def _read(self, reader: Reader, cached: IndexSnapshot | None) -> Index:
-        changes = None if cached is None else reader.changes_since(cached.version, self._n_bits)
-        if cached is None or changes is None:
-            positions, codes = reader.codes(self._n_bits)
-        else:
-            positions, codes = cached.index.arrays()
-            kept = ~np.isin(positions, changes.removed)
-            codes = np.concatenate([codes[kept], changes.codes])
-            positions = np.concatenate([positions[kept], changes.added])
-            order = np.argsort(positions, kind="stable")  # the order in which a full read returns them
-            positions, codes = positions[order], codes[order]
-        index = make_index(DEFAULT_INDEX, self._n_bits)
-        index.add(positions, codes)
-        return index
-
-
-class EngineState:
-    """A model with its documents: the content of a folder between two saves."""
-
-    def __init__(
-        self, model: Model, database: Database, term_vectors: TermVectorFile | None = None, stamp: object = None
-    ) -> None:
-        self.model = model
-        self.database = database
-        self.term_vectors = term_vectors
-        self.stamp = stamp  # of the folder when it was opened
-        self.index_cache = IndexCache(model.hasher.n_bits)
-        self.meaning_cache = MeaningCache(model)
-
-    @classmethod
-    def open(cls, folder: Path, *, verify: bool) -> EngineState:
-        """Open a saved folder."""
-        stamp = folder_state(folder)  # before reading, so that a save in the meantime is detected
-
-        def read(generation: Path) -> EngineState:
-            database = Database.open(generation / DOCUMENTS)
-            if verify:
-                with database.reading() as connection:
-                    check_documents(connection)
-            return cls(Model.read(generation), database, TermVectorFile.read(generation), stamp)
-
-        return load_folder(folder, FORMAT, FORMAT_VERSION, read, verify=verify, oldest=FORMAT_VERSION)
-
-    def save(self, folder: Path) -> None:
-        """Save to a folder, which is replaced as a whole."""
-
-        def write(generation: Path) -> None:
-            self.model.write(generation)
-            with self.database.copied_to(generation / DOCUMENTS) as copy:
-                if self.model.takes_text:
-                    TermVectorFile.write(generation, Reader(copy), self.model.features.n_features)
-
-        save_folder(folder, FORMAT, FORMAT_VERSION, write, mutable_files=[DOCUMENTS])
-
-
-class EngineStore:
-    """The present state of an engine, in memory or in a folder that other processes may change."""
-
-    def __init__(self, state: EngineState, folder: Path | None = None) -> None:
-        self._state = state
-        self._folder = folder
-        self._write_lock = threading.RLock()
-        self._open_lock = threading.Lock()
-
-    def latest(self) -> EngineState:
-        """Return the present state; a folder is reopened if it was saved since."""
-        if self._folder is not None and folder_state(self._folder) != self._state.stamp:
-            with self._open_lock:
-                if folder_state(self._folder) != self._state.stamp:
-                    self._state = EngineState.open(self._folder, verify=False)
-        return self._state
-
-    @contextmanager
-    def snapshot(self) -> Iterator[Snapshot]:
-        """Open the present state for reading; it stays the same until the block ends."""
-        with ExitStack() as stack:
-            while (snapshot := self._try_snapshot(stack)) is None:
-                stack.close()
-            yield snapshot
-
-    def _try_snapshot(self, stack: ExitStack) -> Snapshot | None:
-        """Open the present state; None if it was replaced meanwhile."""
-        state = self.latest()
-        try:
-            reader = Reader(stack.enter_context(state.database.reading()))
-        except BrokenFolderError:
-            if self._folder is None or folder_state(self._folder) == state.stamp:
-                raise
-            return None  # another save has removed the file
-        indexed = state.index_cache.at(reader)
-        return None if indexed is None else Snapshot(state, indexed, reader)
-
-    @contextmanager
-    def writer(self) -> Iterator[tuple[Model, Writer]]:
-        """Open the present state for one change, which becomes visible when the block ends."""
-        lock: AbstractContextManager[None] = nullcontext()
-        if self._folder is not None:
-            lock = writer_lock(self._folder, LOCK_TIMEOUT_S)
-        with self._write_lock, lock:
-            state = self.latest()  # it cannot be replaced while the lock is held
-            with record_change(state.database) as writer:
-                yield state.model, writer
+    from fewbits.search.state import EngineState
 
 
 @dataclass(frozen=True)
@@ -186,7 +54,9 @@ class Snapshot:
     """One state of an engine: all its methods answer from the same version of the documents."""
 
     state: EngineState
-    indexed: IndexSnapshot
+    version: int  # of the documents
+    index: Index  # of all codes
+    words: LexicalSnapshot | None  # None for embeddings, and where no words are needed
     reader: Reader
 
     @property
@@ -195,14 +65,9 @@ class Snapshot:
         return self.state.model
 
     @property
-    def index(self) -> Index:
-        """Return the index of all codes."""
-        return self.indexed.index
-
-    @property
     def term_vectors(self) -> TermVectors:
         """Return the stored tf-idf rows of all documents."""
-        return TermVectors(self.reader, self.state.term_vectors, self.indexed.new, self.model.features.n_features)
+        return TermVectors(self.reader, self.model.features.n_features)
 
     def count(self) -> int:
         """Count all documents, including those without a known word."""
@@ -245,7 +110,7 @@ class Snapshot:
 
     def bits(self) -> list[BitMeaning]:
         """Return the words that stand for each bit."""
-        return self.state.meaning_cache.at(self.indexed.version, self.index, self.term_vectors)
+        return self.state.meaning_cache.at(self.version, self.index, self.term_vectors)
 
     def bit_examples(self, bit: int, k: int = 5) -> BitExamples:
         """Return the words of one bit, and for each value the documents with the largest margin."""
@@ -256,34 +121,83 @@ class Snapshot:
         """Explain the distance between a query and a document."""
         return explain(self.model, self.bits(), id, query.rows, self.encode_document(self.position(id)).rows)
 
-    def rank_options(
-        self, k: int | None, *, without: int | None = None, default: str | None = None, **options: Unpack[SearchOptions]
-    ) -> RankOptions:
-        """Check the options of a search; ``without`` is the position of a document to leave out."""
-        among = self.allowed(options.get("labels", ()), options.get("where", ()), options.get("among"))
+    def rank_options(self, k: int | None, default: str | None = None, **options: Unpack[SearchOptions]) -> RankOptions:
+        """Check the options of a search, without its filters."""
+        left_out = default is not None  # the document that others are similar to
         return check_rank_options(
             k,
-            options.get("rerank") or options.get("rescore") or default,
-            options.get("shortlist"),
+            options,
             takes_text=self.model.takes_text,
-            available=len(self.index) - (without is not None),
-            among=among,
-            without=without,
+            available=(0 if self.words is None else len(self.words)) - left_out,
+            with_code=len(self.index) - left_out,
+            default=default,
         )
 
-    def search(self, queries: EncodedQueries, options: RankOptions) -> list[list[Hit]]:
-        """Return the nearest documents of each query."""
-        return self.hits(rank(queries, options, self.index, self.term_vectors))
-
-    def similar(self, position: int, options: RankOptions) -> list[Hit]:
-        """Return the documents nearest to a stored one."""
-        if options.rerank == "none":  # the stored code is enough: embeddings are not stored
-            queries = EncodedQueries(None, self.index.codes([position]), np.ones((1, self.index.n_bits), np.float32))
-        elif self.model.takes_text:
-            queries = self.encode_document(position)
+    def search_texts(
+        self, queries: Sequence[str], k: int | None = None, **options: Unpack[SearchOptions]
+    ) -> list[list[Hit] | DataError]:
+        """Return the hits of each text, or an error in their place where neither words nor codes can answer."""
+        chosen = self.rank_options(k, **options)
+        among = self.allowed(options.get("labels", ()), options.get("where", ()), options.get("among"))
+        parsed = [self._parse(query, chosen) for query in queries]
+        rows = self.model.text_rows([query.text for query in parsed])
+        is_known = nonzero_rows(rows)
+        encoded = self.model.encode_queries(rows if is_known.all() else rows[np.flatnonzero(is_known)])
+        if chosen.rank == CODES:
+            ranked = iter(rank_by_codes(encoded, replace(chosen, among=self._coded(among)), self.index))
+            answers = [next(ranked) if known else None for known in is_known.tolist()]
         else:
-            raise ParameterError("embeddings are not stored", allowed="rerank none", got=repr(options.rerank))
-        return self.search(queries, options)[0]
+            places = np.cumsum(is_known) - 1
+            codes = [encoded.one(places[place]) if known else None for place, known in enumerate(is_known.tolist())]
+            answers = [self._rank(*pair, chosen, among) for pair in zip(parsed, codes, strict=True)]
+        hits = iter(self.hits([answer for answer in answers if answer is not None]))
+        return [
+            empty_query_error(query) if answer is None else next(hits)
+            for query, answer in zip(queries, answers, strict=True)
+        ]
+
+    def search_encoded(self, queries: EncodedQueries, options: RankOptions, among: Positions | None) -> list[list[Hit]]:
+        """Return the documents with the nearest codes of each query."""
+        return self.hits(rank_by_codes(queries, replace(options, among=self._coded(among)), self.index))
+
+    def similar(self, id: DocumentId, k: int | None, **options: Unpack[SearchOptions]) -> list[Hit]:
+        """Return the documents nearest to a stored one; by default by its stored code."""
+        position = self.position(id)
+        chosen = replace(self.rank_options(k, CODES, **options), without=position)
+        among = self.allowed(options.get("labels", ()), options.get("where", ()), options.get("among"))
+        if chosen.rank == CODES and not chosen.by_confidence:  # embeddings are not stored
+            queries = EncodedQueries(None, self.index.codes([position]), np.ones((1, self.index.n_bits), np.float32))
+            return self.search_encoded(queries, chosen, among)[0]
+        if not self.model.takes_text:
+            raise ParameterError("embeddings are not stored", allowed="rerank none", got="bits")
+        [document] = self.reader.get([position])
+        encoded = self.model.encode_query(document.text)
+        if chosen.rank == CODES:
+            return self.search_encoded(encoded, chosen, among)[0]
+        answer = self._rank(plain(document.text), encoded, chosen, among)
+        return [] if answer is None else self.hits([answer])[0]
+
+    def _parse(self, query: str, options: RankOptions) -> ParsedQuery:
+        """Parse a query for words; codes alone see all of it."""
+        if options.rank == CODES:
+            return plain(query)
+        return parse(query, [name for name in possible_fields(query) if self.reader.has_field(name)])
+
+    def _rank(
+        self, query: ParsedQuery, encoded: EncodedQueries | None, options: RankOptions, among: Positions | None
+    ) -> Ranked | None:
+        """Rank by words, and by codes if the query has one; None if neither can answer."""
+        assert self.words is not None
+        if query.phrases and not self.words.has_phrases(query):
+            query = replace(query, words=query.words + query.phrases, phrases=())
+        can_answer = (encoded is not None and options.rank == HYBRID) or self.words.can_answer(query)
+        if not can_answer and not query.filters:
+            return None
+        if query.filters:
+            conditions = [Condition(name, "=", value) for name, value in query.filters]
+            passing = np.unique(self.reader.matching((), conditions))
+            among = passing if among is None else np.intersect1d(among, passing)
+        return rank_by_words_and_codes(query, encoded, replace(options, among=among), self.index, self.words)
 
     def duplicates(self, radius: int, min_similarity: float) -> list[DuplicateGroup]:
         """Return groups of near-duplicates."""
@@ -318,20 +232,24 @@ class Snapshot:
     def allowed(
         self, labels: Sequence[str], where: Sequence[str | Condition], among: Sequence[DocumentId] | None
     ) -> Positions | None:
-        """Return the positions of documents that pass all filters and have a code; None without filters."""
+        """Return the positions of documents that pass all filters, in order; None without filters."""
         chosen: Positions | None = None
         if labels or where:
-            chosen = self.reader.matching(labels, parse_conditions(where))
+            chosen = np.unique(self.reader.matching(labels, parse_conditions(where)))
         if among is not None:
-            named = np.array(self.reader.positions(list(among)), dtype=np.int64)
+            named = np.unique(np.array(self.reader.positions(list(among)), dtype=np.int64))
             chosen = named if chosen is None else np.intersect1d(chosen, named)
-        return None if chosen is None else chosen[np.isin(chosen, self.index.arrays()[0])]
+        return chosen
+
+    def within(self, codes: Packed, radius: int, among: Positions | None) -> list[list[Hit]]:
+        """Return the documents that differ in at most ``radius`` bits from each code."""
+        answers = self.index.within(codes, radius, among=self._coded(among))
+        return self.hits([Ranked.by_distance(answer, self.index.n_bits) for answer in answers])
+
+    def _coded(self, positions: Positions | None) -> Positions | None:
+        """Return those of the positions whose documents have a code."""
+        return None if positions is None else positions[contains(self.index.arrays()[0], positions)]
 
     def hits(self, answers: Sequence[Ranked]) -> list[list[Hit]]:
         """Return the documents of each answer."""
         return read_hits(answers, self.reader)
-
-
-def check_engine_folder(folder: str | Path) -> None:
-    """Check that an engine may be saved to a folder; call it before a long fit."""
-    check_replaceable(Path(folder), FORMAT)

@@ -81,8 +81,8 @@ def _search_routes(service: Service) -> APIRouter:
         params = request.search_params()
         if request.radius is None:
             return JsonResponse(await service.batcher.search(request.query, params))
-        if params.k is not None or params.rerank is not None or params.shortlist is not None:
-            raise ServiceError(422, "give radius, or k with rerank and shortlist, not both")
+        if any(value is not None for value in (params.k, params.rank, params.weight, params.rerank, params.shortlist)):
+            raise ServiceError(422, "give radius, or k with rank and weight, not both")
         radius = request.radius
         return JsonResponse(await run(lambda: within(request.query, radius, params)))
 
@@ -287,6 +287,8 @@ def _check_options(settings: schemas.Settings, options: schemas.HitOptions) -> N
     longest = SHORTLIST_PER_HIT * settings.hits
     if options.shortlist is not None and options.shortlist > longest:
         raise ServiceError(422, "the shortlist is too long", allowed=f"1 to {longest}", got=options.shortlist)
+    if options.rank is not None and (options.rerank or options.rescore) is not None:
+        raise ServiceError(422, "give rank, not rerank", got="both", next="rank replaces rerank and rescore.")
     if options.rerank is not None and options.rescore is not None:
         raise ServiceError(422, "give rerank, not rescore", got="both", next="rescore is the old name of rerank.")
 

@@ -9,9 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from fewbits.data.document import LARGEST_ID
 from fewbits.search import BitMeaning, Hit
+from fewbits.search.rerank import SEMANTIC_WEIGHT
 
 Id = Annotated[int, Field(strict=True, ge=-LARGEST_ID - 1, le=LARGEST_ID)] | Annotated[str, Field(strict=True)]
 Count = Annotated[int, Field(strict=True, ge=1)]
+Rank = Literal["hybrid", "words", "codes"]
 Rerank = Literal["none", "bits", "words"]
 Labels = Annotated[list[str], Field(max_length=100, description="Only documents with one of these labels.")]
 Where = Annotated[
@@ -46,6 +48,8 @@ class SearchParams:
     k: int | None = None
     labels: tuple[str, ...] = ()
     where: tuple[str, ...] = ()
+    rank: str | None = None
+    weight: float | None = None
     rerank: str | None = None
     shortlist: int | None = None
 
@@ -62,15 +66,27 @@ class HitOptions(RequestModel):
     k: Count | None = Field(None, description="Number of hits; the default is 10.")
     labels: Labels = []
     where: Where = []
-    rerank: Rerank | None = Field(None, description="How the candidates are ranked.")
+    rank: Rank | None = Field(None, description="What ranks the hits: words and codes (the default), or one of them.")
+    weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
+        None, description=f"Weight of the codes in a hybrid ranking; the default is {SEMANTIC_WEIGHT:g}."
+    )
+    rerank: Rerank | None = Field(
+        None,
+        description="Deprecated: none and bits are rank codes, words is rank hybrid.",
+        json_schema_extra={"deprecated": True},
+    )
     rescore: Rerank | None = Field(
         None, description="Deprecated: the old name of rerank.", json_schema_extra={"deprecated": True}
     )
-    shortlist: Count | None = Field(None, description="Number of candidates to rerank by words; the default is 3000.")
+    shortlist: Count | None = Field(
+        None, description="Deprecated: it has no effect.", json_schema_extra={"deprecated": True}
+    )
 
     def search_params(self) -> SearchParams:
         """Return the options as keyword arguments of the engine's searches."""
-        return SearchParams(self.k, tuple(self.labels), tuple(self.where), self.rerank or self.rescore, self.shortlist)
+        old = self.rerank or self.rescore
+        labels, where = tuple(self.labels), tuple(self.where)
+        return SearchParams(self.k, labels, where, self.rank, self.weight, old, self.shortlist)
 
 
 class SearchRequest(HitOptions):

@@ -108,7 +108,7 @@ class QueryBatcher:
         while self._free and self._pending:
             params = next(iter(self._pending))  # waiting longest
             queries = self._pending.pop(params)
-            # Reranking processes each query separately, so a batch would save nothing.
+            # Other rankings process each query separately, so a batch would save nothing.
             size = MAX_BATCH if params.rerank == "none" else 1
             batch = [queries.popleft() for _ in range(min(size, len(queries)))]
             if queries:

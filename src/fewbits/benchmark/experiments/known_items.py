@@ -1,6 +1,6 @@
 """Known-item search: how often the title of a document finds the document, and how fast, by way of ranking.
 
-Titles are queries against the bodies alone. The length of the shortlist is chosen on other titles than those reported.
+Titles are queries against the bodies alone. The weight of the codes is chosen on other titles than those reported.
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ from fewbits.errors import DataError
 from fewbits.features import TextVectorizer
 from fewbits.hashers.registry import make_hasher
 from fewbits.search import SearchEngine
-from fewbits.search.rerank import SHORTLIST
+from fewbits.search.rerank import SEMANTIC_WEIGHT
 
 DEPTH = 10
 N_REPORTED, N_CHOOSING = 2_000, 500  # titles
-SHORTLISTS = (300, 1_000, 3_000, 10_000)
+WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5)
 TRAINING_SIZE = 30_000
 EXACT = "tf-idf cosine, exact"
-CODES, BITS, WORDS = "codes alone", "codes, bits weighed by certainty", "codes, then words of a shortlist"
-RANKING_TITLES = {BITS: "codes, bits weighted by confidence", WORDS: "codes, then cosine of a shortlist"}
+CODES, BITS = "codes alone", "codes, bits weighed by certainty"
+WORDS, HYBRID = "words alone", "words and codes"
+SHORTLIST = "codes, then words of a shortlist"  # in earlier files
+RANKING_TITLES = {BITS: "codes, bits weighted by confidence", SHORTLIST: "codes, then cosine of a shortlist"}
 
 Find = Callable[[str], Sequence[DocumentId]]
 
@@ -49,12 +51,13 @@ class KnownItems:
     """How often a ranking puts the document of a title among the first DEPTH, and how fast."""
 
     ranking: str
-    shortlist: int | None
-    titles: str  # "reported", or "choosing": those used to choose the length of the shortlist
+    shortlist: int | None  # in earlier files: documents ranked by their words
+    titles: str  # "reported", or "choosing": those used to choose the weight of the codes
     queries: int
     share: float
     of_exact: float
     milliseconds: float
+    weight: float | None = None  # of the codes, relative to the words
 
 
 @dataclass(frozen=True)
@@ -66,9 +69,10 @@ class Comparison:
     bits: int
     documents: int
     learnt_from: int  # documents the hasher was fitted on
-    default_shortlist: int
+    default_shortlist: int | None  # in earlier files
     rows: list[KnownItems]
     load: float | None = None  # of the machine during the measurement, per core; None if unknown
+    default_weight: float | None = None
 
 
 def split_titles(dataset: Dataset) -> list[TitledDocument]:
@@ -95,7 +99,7 @@ class KnownItemSearch(Experiment[Comparison]):
     training_size: int = TRAINING_SIZE
     n_reported: int = N_REPORTED
     n_choosing: int = N_CHOOSING
-    shortlists: Sequence[int] = SHORTLISTS
+    weights: Sequence[float] = WEIGHTS
     max_features: int = 20_000
     checkpoint: Path | None = None
     progress: Callable[[str], object] = lambda _: None
@@ -112,7 +116,7 @@ class KnownItemSearch(Experiment[Comparison]):
         for n_bits in self.lengths:
             self.progress(EXACT)
             exact = _exact_search(vectorizer, rows, [document.id for document in documents])
-            baseline = {name: _measure(exact, EXACT, None, name, titles) for name, titles in queries.items()}
+            baseline = {name: _measure(exact, EXACT, name, titles) for name, titles in queries.items()}
             self.progress(f"fitting {n_bits} bits")
             engine, training_size = self._fit(vectorizer, rows, n_bits)
             measured = [*baseline.values(), *self._rankings(engine, queries, baseline)]
@@ -122,9 +126,10 @@ class KnownItemSearch(Experiment[Comparison]):
                 n_bits,
                 len(documents),
                 training_size,
-                SHORTLIST,
+                None,
                 measured,
                 _machine_load(),
+                SEMANTIC_WEIGHT,
             )
 
     def _fit(self, vectorizer: TextVectorizer, rows: Any, n_bits: int) -> tuple[SearchEngine, int]:
@@ -146,20 +151,22 @@ class KnownItemSearch(Experiment[Comparison]):
         baseline: dict[str, KnownItems],
     ) -> Iterator[KnownItems]:
         """Measure the rankings by codes, on an engine that was saved and loaded, as a service would use it."""
-        rankings: list[tuple[str, str, int | None, str]] = [
-            (CODES, "none", None, "reported"),
-            (BITS, "bits", None, "reported"),
-            (WORDS, "words", SHORTLIST, "reported"),
-            *((WORDS, "words", shortlist, "choosing") for shortlist in self.shortlists),
+        rankings: list[tuple[str, dict[str, Any], str]] = [
+            (CODES, {"rerank": "none"}, "reported"),
+            (BITS, {"rank": "codes"}, "reported"),
+            (WORDS, {"rank": "words"}, "reported"),
+            (HYBRID, {"rank": "hybrid"}, "reported"),
+            *((HYBRID, {"rank": "hybrid", "weight": weight}, "choosing") for weight in self.weights),
         ]
         with tempfile.TemporaryDirectory(prefix="fewbits-known-items-") as folder:
             engine.save(Path(folder) / "engine")
             loaded = SearchEngine.load(Path(folder) / "engine", verify=False)
-            for ranking, rerank, shortlist, titles in rankings:
+            for ranking, options, titles in rankings:
                 self.progress(ranking)
-                facts = _measure(_engine_search(loaded, rerank, shortlist), ranking, shortlist, titles, queries[titles])
+                facts = _measure(_engine_search(loaded, options), ranking, titles, queries[titles])
                 exact_share = baseline[titles].share
-                yield replace(facts, of_exact=round(facts.share / exact_share, 3) if exact_share else 1.0)
+                of_exact = round(facts.share / exact_share, 3) if exact_share else 1.0
+                yield replace(facts, of_exact=of_exact, weight=options.get("weight"))
 
     @classmethod
     def file_name(cls, facts: Comparison) -> str:
@@ -183,7 +190,8 @@ class KnownItemSearch(Experiment[Comparison]):
                 f" {one.learnt_from:,}. {one.rows[0].queries:,} titles.{load}\n"
             )
             parts.append(_table([row for row in one.rows if row.titles == "reported"]))
-            parts.append("Length of the shortlist, on other titles:\n")
+            chosen = "Length of the shortlist" if one.default_weight is None else "Weight of the codes"
+            parts.append(f"{chosen}, on other titles:\n")
             parts.append(_table([row for row in one.rows if row.titles == "choosing"]))
             command = f"fewbits bench known-items --dataset {one.dataset} --bits {one.bits} --save"
             parts.append(f"```sh\n{command}\n```\n")
@@ -195,8 +203,8 @@ def _machine_load() -> float | None:
     return round(os.getloadavg()[2] / (os.cpu_count() or 1), 2) if hasattr(os, "getloadavg") else None
 
 
-def _engine_search(engine: SearchEngine, rerank: str, shortlist: int | None) -> Find:
-    return lambda title: [hit.id for hit in engine.search(title, DEPTH, rerank=rerank, shortlist=shortlist)]
+def _engine_search(engine: SearchEngine, options: dict[str, Any]) -> Find:
+    return lambda title: [hit.id for hit in engine.search(title, DEPTH, **options)]
 
 
 def _exact_search(vectorizer: TextVectorizer, rows: Any, ids: Sequence[DocumentId]) -> Find:
@@ -209,9 +217,7 @@ def _exact_search(vectorizer: TextVectorizer, rows: Any, ids: Sequence[DocumentI
     return find
 
 
-def _measure(
-    find: Find, ranking: str, shortlist: int | None, titles: str, documents: Sequence[TitledDocument]
-) -> KnownItems:
+def _measure(find: Find, ranking: str, titles: str, documents: Sequence[TitledDocument]) -> KnownItems:
     n_found = 0
     seconds = []
     for document in documents:
@@ -224,15 +230,15 @@ def _measure(
             seconds.append(time.perf_counter() - start)
     milliseconds = round(float(np.median(seconds)) * 1000, 2)
     share = round(n_found / len(documents), 4)
-    return KnownItems(ranking, shortlist, titles, len(documents), share, 1.0, milliseconds)
+    return KnownItems(ranking, None, titles, len(documents), share, 1.0, milliseconds)
 
 
 def _table(rows: Sequence[KnownItems]) -> str:
-    header = ["ranking", "shortlist", "found in the top ten", "relative to exact", "ms per query"]
+    header = ["ranking", "shortlist or weight", "found in the top ten", "relative to exact", "ms per query"]
     cells = [
         [
             RANKING_TITLES.get(row.ranking, row.ranking),
-            "" if row.shortlist is None else f"{row.shortlist:,}",
+            f"{row.shortlist:,}" if row.shortlist is not None else "" if row.weight is None else f"{row.weight:g}",
             f"{row.share:.3f}",
             f"{row.of_exact:.2f}",
             f"{row.milliseconds:.1f}",
@@ -252,8 +258,8 @@ documents. The time is the median per query, from text to documents, with one qu
 processes were running, times are too long, and only their ratios within a table are meaningful.
 
 A title contains little information for a short code, and codes represent what a document is about, not which document
-it is. By default, `search` therefore takes a shortlist of the {SHORTLIST:,} documents with the nearest codes, where
-each bit is weighted by the confidence of the query's bit, and ranks it by the cosine of the words. The length of the
-shortlist was chosen on titles that are not among those reported: the shortest of those tried that finds at least nine
-tenths of what the exact cosine finds, at 64 bits.
+it is. By default, `search` therefore adds two parts: the BM25 score of the words, relative to the best hit, and
+{SEMANTIC_WEIGHT:g} times the share of agreeing bits, each weighted by the confidence of the query's bit. Earlier
+releases, which files without a weight are from, ranked the documents with the nearest codes, a shortlist, by the cosine
+of their words.
 """

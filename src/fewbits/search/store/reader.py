@@ -34,7 +34,6 @@ MMAP_BYTES = 1 << 31  # of the file that are read without a system call; unread 
 WAL_LIMIT = 64 << 20  # bytes of the write-ahead log that stay on disk
 TERM = np.dtype([("column", "<u4"), ("weight", "<f4")])  # a term of a document, as it is stored
 COLUMNS = "id, labels, metadata, text"
-FITTED_TERMS = "FROM words JOIN documents USING (position) WHERE NOT is_new"
 
 
 class Database:
@@ -205,10 +204,6 @@ class Reader:
         """Return all positions in order."""
         return _integers(self._connection.execute("SELECT position FROM documents ORDER BY position"))
 
-    def new_positions(self) -> Positions:
-        """Return the positions of documents added or updated since the fit."""
-        return _integers(self._connection.execute("SELECT position FROM documents WHERE is_new"))
-
     def ids_of(self, positions: Positions) -> dict[int, DocumentId]:
         """Return ids by position."""
         query = "SELECT position, id FROM documents WHERE position IN (SELECT value FROM json_each(?))"
@@ -296,11 +291,29 @@ class Reader:
 
     def changes_since(self, version: int, n_bits: int) -> Changes | None:
         """Return the changes of the codes since a version; None if they are no longer recorded."""
-        if version < self._state("oldest"):
+        removed = self.changed_since(version)
+        if removed is None:
             return None
-        removed = _integers(self._connection.execute("SELECT position FROM changes WHERE version > ?", (version,)))
         query = "SELECT position, code FROM codes WHERE position IN (SELECT position FROM changes WHERE version > ?)"
         return Changes(removed, *_as_codes(self._connection.execute(query, (version,)).fetchall(), n_bits))
+
+    def changed_since(self, version: int) -> Positions | None:
+        """Return the positions of documents changed since a version; None if they are no longer recorded."""
+        if version < self._state("oldest"):
+            return None
+        query = "SELECT DISTINCT position FROM changes WHERE version > ? ORDER BY position"
+        return _integers(self._connection.execute(query, (version,)))
+
+    def numbered_texts(self, positions: Positions | None = None) -> Iterator[tuple[int, str]]:
+        """Iterate over positions and texts in order, of all documents or of those of some positions that exist."""
+        if positions is None:
+            return iter(self._connection.execute("SELECT position, text FROM documents ORDER BY position"))
+        query = "SELECT position, text FROM documents WHERE position IN (SELECT value FROM json_each(?))"
+        return iter(self._connection.execute(query, (json.dumps(positions.tolist()),)))
+
+    def has_field(self, name: str) -> bool:
+        """Return whether conditions can use a metadata field."""
+        return self._connection.execute("SELECT 1 FROM facets WHERE field = ? LIMIT 1", (name,)).fetchone() is not None
 
     def terms(self, positions: Positions) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return the terms of documents, concatenated (as :data:`TERM`), and their number per document."""
@@ -309,16 +322,6 @@ class Reader:
         rows = [found[position] for position in positions.tolist()]
         counts = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)) // TERM.itemsize
         return np.frombuffer(b"".join(rows), dtype=TERM), counts
-
-    def fitted_terms(self) -> Iterator[tuple[int, bytes]]:
-        """Iterate over positions and terms of the documents of the fit, in order."""
-        return iter(self._connection.execute(f"SELECT position, words {FITTED_TERMS} ORDER BY position"))
-
-    def size_of_fitted_terms(self) -> tuple[int, int]:
-        """Return the last position of :meth:`fitted_terms`, and the number of terms."""
-        query = f"SELECT max(position), sum(length(words)) {FITTED_TERMS}"
-        last, length = self._connection.execute(query).fetchone()
-        return last or 0, (length or 0) // TERM.itemsize
 
     def _find(self, ids: Sequence[DocumentId]) -> dict[DocumentId, int]:
         # One by one: the key of json_each would not distinguish 7 from '7'.

@@ -1,0 +1,251 @@
+"""Full-text search: BM25 over the words of documents, by tantivy.
+
+:mod:`fewbits.search.lexical_index` writes the index; this module reads one committed state of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from tantivy import Filter, Occur, Query, SchemaBuilder, TextAnalyzer, TextAnalyzerBuilder, Tokenizer
+
+from fewbits.errors import BrokenFolderError
+from fewbits.features.words import ENGLISH, LONGEST, code_key, is_mixed, split
+from fewbits.search.queries import ParsedQuery
+
+Positions = NDArray[np.int64]
+Term = tuple[str, str]  # field and text
+
+POSITION, WORDS, CODES, VERSION = "position", "words", "codes", "version"
+REBUILD = "Run fewbits index rebuild."
+EXPANSIONS = 50  # words that a prefix stands for at most
+MAX_TERMS = 128  # of a query; of a longer one the most telling
+MAX_IN_QUERY = 5_000  # positions up to which a filter is part of the query
+LANGUAGES = (
+    "arabic", "danish", "dutch", "english", "finnish", "french", "german", "greek", "hungarian",
+    "italian", "norwegian", "portuguese", "romanian", "russian", "spanish", "swedish", "tamil", "turkish",
+)  # fmt: skip
+MIN_FUNCTION_WORDS = 0.2  # share of function words in texts of a language
+CHECKED_TERMS = 16  # of a document, when the index is verified
+MIN_LEAD = 1.2  # of the language over the next one
+
+
+class Scored(NamedTuple):
+    """Documents with their BM25 scores, best first."""
+
+    positions: Positions
+    scores: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class LexicalSnapshot:
+    """One committed state of the index; later commits do not change it."""
+
+    searcher: Any
+    schema: Any
+    analyzer: TextAnalyzer
+    query_analyzer: TextAnalyzer  # without function words
+
+    @cached_property
+    def version(self) -> int:
+        """Return the version of the documents that this state stands for; -1 where nothing was committed."""
+        found = self.searcher.search(Query.exists_query(VERSION), 1, count=False).hits
+        return int(self.searcher.fast_field_values(VERSION, [found[0][1]])[0]) if found else -1
+
+    def __len__(self) -> int:
+        return int(self.searcher.num_docs) - (self.version >= 0)
+
+    def search(self, query: ParsedQuery, k: int, allowed: Positions | None = None) -> Scored:
+        """Return the k documents with the highest scores, of those allowed (in ascending order)."""
+        scoring = self._scoring(query)
+        if scoring is None or (allowed is not None and not len(allowed)):
+            return Scored(np.zeros(0, np.int64), np.zeros(0, np.float32))
+        if allowed is None:
+            return self._top(scoring, k)
+        if len(allowed) <= MAX_IN_QUERY:
+            return self._top(_among(self._position_filter(allowed), scoring), k)
+        return self._top_passing(scoring, k, allowed)
+
+    def passing(self, query: ParsedQuery, positions: Positions) -> NDArray[np.bool_]:
+        """Return which documents have all phrases of a query and none of its excluded words."""
+        clauses = [*self._required(query), *self._excluded(query)]
+        if not clauses or not len(positions):
+            return np.ones(len(positions), dtype=np.bool_)
+        clauses.insert(0, (Occur.Must, self._position_filter(positions)))
+        return np.isin(positions, self._top(Query.boolean_query(clauses), len(positions)).positions)
+
+    def can_answer(self, query: ParsedQuery) -> bool:
+        """Return whether a document has one of the words, phrases or prefixes of a query."""
+        return bool(self._terms(query)) or any(True for prefix in query.prefixes for _ in self._prefix(prefix))
+
+    def has_phrases(self, query: ParsedQuery) -> bool:
+        """Return whether a document has all phrases of a query; otherwise they count as words."""
+        return len(self._top(Query.boolean_query(self._required(query)), 1).positions) == 1
+
+    def contains(self, position: int, text: str) -> bool:
+        """Return whether a document is in the index with the words of a text."""
+        terms = dict.fromkeys(islice(self._terms_of(text, self.analyzer), CHECKED_TERMS))
+        clauses = [(Occur.Must, self._term(*term)) for term in terms]
+        clauses.append((Occur.Must, self._position_filter(np.array([position]))))
+        return len(self._top(Query.boolean_query(clauses), 1).positions) == 1
+
+    def unknown_words(self, query: ParsedQuery) -> list[str]:
+        """Return the words of a query that no document has."""
+        terms = {word: list(self._terms_of(word, self.analyzer)) for word in query.words}
+        return [word for word, pairs in terms.items() if pairs and not any(self._frequency(*pair) for pair in pairs)]
+
+    def _top(self, query: Query, k: int) -> Scored:
+        try:
+            hits = self.searcher.search(query, max(1, min(k, self.searcher.num_docs)), count=False).hits
+        except ValueError as error:  # a file that is only read when it is needed
+            raise BrokenFolderError("the lexical index cannot be read", got=error, hint=REBUILD) from error
+        if not hits:
+            return Scored(np.zeros(0, np.int64), np.zeros(0, np.float32))
+        values, addresses = zip(*hits, strict=True)
+        positions = np.array(self.searcher.fast_field_values(POSITION, list(addresses)), dtype=np.int64)
+        scores = np.array(values, dtype=np.float32)
+        order = np.lexsort((positions, -scores))  # segments come in any order
+        return Scored(positions[order], scores[order])
+
+    def _top_passing(self, query: Query, k: int, allowed: Positions) -> Scored:
+        """Search deeper until k documents pass, which is soon where most are allowed."""
+        depth = int(1.2 * k * self.searcher.num_docs / len(allowed)) + 10
+        while True:
+            found = self._top(query, depth)
+            passing = np.flatnonzero(contains(allowed, found.positions))[:k]
+            if len(passing) == k or len(found.positions) < min(depth, self.searcher.num_docs):
+                return Scored(found.positions[passing], found.scores[passing])
+            depth *= 4
+
+    def _position_filter(self, positions: Positions) -> Query:
+        return Query.const_score_query(Query.term_set_query(self.schema, POSITION, positions.tolist()), 0.0)
+
+    def _scoring(self, query: ParsedQuery) -> Query | None:
+        """Any word may match; phrases must, and excluded words must not. None if no document can match."""
+        words = [(Occur.Should, _repeated(self._term(*term), count)) for term, count in self._terms(query)]
+        words += [(Occur.Should, part) for prefix in query.prefixes for part in self._prefix(prefix)]
+        required = self._required(query)
+        if not words and not required:
+            return None
+        if not required:  # an excluded word alone would make the others optional
+            required = [(Occur.Must, Query.boolean_query(words))]
+            words = []
+        return Query.boolean_query([*required, *words, *self._excluded(query)])
+
+    def _required(self, query: ParsedQuery) -> list[tuple[Occur, Query]]:
+        return [(Occur.Must, phrase) for text in query.phrases if (phrase := self._phrase(text)) is not None]
+
+    def _excluded(self, query: ParsedQuery) -> list[tuple[Occur, Query]]:
+        return [(Occur.MustNot, phrase) for text in query.excluded if (phrase := self._phrase(text)) is not None]
+
+    def _phrase(self, text: str) -> Query | None:
+        """A code written as one is looked up as such; other words stand beside each other."""
+        words, codes = split(text)
+        terms = self.analyzer.analyze(words)
+        if codes and len(text.split()) == 1:
+            return self._term(CODES, codes[0])
+        if len(terms) > 1:
+            return Query.phrase_query(self.schema, WORDS, list(terms))
+        return self._term(WORDS, terms[0]) if terms else None
+
+    def _prefix(self, prefix: str) -> Iterable[Query]:
+        """Words that begin alike; words are stored as stems, so that one stem may be shorter than the prefix."""
+        written = make_analyzer(None).analyze(split(prefix).words)
+        if not written:
+            return
+        terms = {term for term, _ in self.searcher.terms_with_prefix(WORDS, written[-1], limit=EXPANSIONS)}
+        terms.update(self.analyzer.analyze(written[-1]))
+        yield from (self._term(WORDS, term) for term in sorted(terms) if self._frequency(WORDS, term))
+
+    def _terms(self, query: ParsedQuery) -> list[tuple[Term, int]]:
+        """Count the terms of a query that documents have; function words only if there are no others."""
+        text = " ".join((*query.words, *query.phrases))
+        for analyzer in (self.query_analyzer, self.analyzer):
+            counts = Counter(self._terms_of(text, analyzer))
+            if counts:
+                found = [(term, count) for term, count in counts.items() if self._frequency(*term)]
+                if len(found) > MAX_TERMS:
+                    found = sorted(found, key=lambda one: -one[1] * self._idf(*one[0]))[:MAX_TERMS]
+                return found
+        return []
+
+    def _terms_of(self, text: str, analyzer: TextAnalyzer) -> Iterator[Term]:
+        words, codes = split(text)
+        yield from ((WORDS, term) for term in analyzer.analyze(words))
+        keys = {*codes, *(code_key(part) for part in words.split() if is_mixed(part))}
+        yield from ((CODES, key) for key in sorted(keys) if self._frequency(CODES, key))
+
+    def _term(self, field: str, term: str) -> Query:
+        return Query.term_query(self.schema, field, term, "freq")
+
+    def _frequency(self, field: str, term: str) -> int:
+        return int(self.searcher.doc_freq(field, term))
+
+    def _idf(self, field: str, term: str) -> float:
+        count = self._frequency(field, term)
+        return math.log(1 + (self.searcher.num_docs - count + 0.5) / (count + 0.5))
+
+
+def make_schema() -> Any:
+    """Return the fields of the index: documents, and one entry for the version of the documents."""
+    builder = SchemaBuilder()
+    builder.add_unsigned_field(POSITION, indexed=True, fast=True)
+    builder.add_text_field(WORDS, tokenizer_name=WORDS, index_option="position")
+    builder.add_text_field(CODES, tokenizer_name=CODES, index_option="freq")
+    builder.add_unsigned_field(VERSION, indexed=True, fast=True)
+    return builder.build()
+
+
+def make_analyzer(language: str | None, *, without_function_words: bool = False) -> TextAnalyzer:
+    """Return the function from words, as :func:`split` returns them, to terms.
+
+    Accents are removed before stemming, so that a word typed without them has the same stem.
+    """
+    builder = TextAnalyzerBuilder(Tokenizer.whitespace()).filter(Filter.remove_long(LONGEST))
+    if without_function_words and language is not None:
+        is_english = language == "english"  # tantivy's own list has only 33 words
+        builder = builder.filter(Filter.custom_stopword(ENGLISH) if is_english else Filter.stopword(language))
+    builder = builder.filter(Filter.ascii_fold())
+    return (builder if language is None else builder.filter(Filter.stemmer(language))).build()
+
+
+def _repeated(query: Query, count: int) -> Query:
+    return query if count == 1 else Query.boost_query(query, count)
+
+
+def _among(positions: Query, scoring: Query) -> Query:
+    return Query.boolean_query([(Occur.Must, positions), (Occur.Must, scoring)])
+
+
+def contains(ascending: Positions, positions: Positions) -> NDArray[np.bool_]:
+    """Return which positions are in an ascending array."""
+    if not len(ascending):
+        return np.zeros(len(positions), dtype=np.bool_)
+    return ascending[np.minimum(np.searchsorted(ascending, positions), len(ascending) - 1)] == positions
+
+
+def guess_language(texts: Iterable[str]) -> str | None:
+    """Return the language whose function words are most frequent in texts; None if it is not clear.
+
+    >>> guess_language(["It was the best of times, it was the worst of times"])
+    'english'
+    """
+    words = split(" ".join(texts)).words
+    total = len(words.split())
+    shares = []
+    for language in LANGUAGES:
+        try:
+            analyzer = TextAnalyzerBuilder(Tokenizer.whitespace()).filter(Filter.stopword(language)).build()
+        except ValueError:  # there is no list for this language
+            continue
+        shares.append((1 - len(analyzer.analyze(words)) / max(1, total), language))
+    (first, language), (second, _) = sorted(shares, reverse=True)[:2]
+    return language if first >= MIN_FUNCTION_WORDS and first >= MIN_LEAD * second else None

@@ -1,0 +1,46 @@
+"""Texts and queries that a tokenizer for a-z does not see: other scripts, numbers, codes, plurals."""
+
+from __future__ import annotations
+
+TEXTS = {
+    1: "La grève générale a paralysé les transports",
+    2: "北京大学位于中国首都",
+    3: "Москва — столица России, ёлка на площади",
+    4: "المدرسة الكبيرة في المدينة",
+    5: "The RTX-4090 is a fast graphics card",
+    6: "The RTX-3080 is a graphics card of 2020",
+    7: "Replacement part 8J0-035-500-F, radio antenna",
+    8: "Templates in C++ and generics",
+    9: "Pattern matching in C# records",
+    10: "iPhone 15 review: the camera",
+    11: "iPhone 14 review: the camera",
+    12: "Heart attack: symptoms and treatment",
+    13: "Running shoes for marathon runners",
+    14: "A study of mice and their memories",
+    15: "Set random_state for the same split",
+    16: "Call os.path.join to build a path",
+    17: "AT&T and R&D spending in 2024",
+    18: "東京タワーの高さ",
+    19: "서울특별시는 대한민국의 수도이다",
+    20: "हिन्दी भारत की भाषा है",
+    21: "ภาษาไทยเป็นภาษาราชการ",
+    22: "Größe und Straße in München",
+    23: "To be or not to be, that is the question",
+    24: "Version 3.14 was released",
+    25: "Caf\u0065\u0301 au lait and naïve art",
+    26: "The neural network of a graph",
+    27: "A graph network, not a neural one",
+    28: "Eine Überraschung: ＦＵＬＬＷＩＤＴＨ letters",
+    29: "Vitamin B12 deficiency",
+    30: "Don't panic: e-mail us",
+    31: "Zyzzyva, the last word of the dictionary",
+}
+QUERIES = [
+    ("greve", 1), ("GRÈVE", 1), ("大学", 2), ("中国首都", 2), ("столица", 3), ("елка", 3), ("المدرسة", 4),
+    ("RTX-4090", 5), ("rtx4090", 5), ("RTX 3080", 6), ("2020", 6), ("8J0-035-500-F", 7), ("8j0035500f", 7),
+    ("C++", 8), ("C#", 9), ("iPhone 15", 10), ("heart attacks", 12), ("marathon runner", 13), ("memory", 14),
+    ("random_state", 15), ("random state", 15), ("os.path.join", 16), ("AT&T", 17), ("2024", 17), ("東京", 18),
+    ("대한민국", 19), ("हिन्दी", 20), ("ไทย", 21), ("strasse", 22), ("Münch*", 22), ("to be or not to be", 23),
+    ("3.14", 24), ("cafe", 25), ('"neural network"', 26), ("graph network -one", 26), ("fullwidth", 28),
+    ("b-12 vitamin", 29), ("zyzzyva", 31), ("email e-mail", 30), ("don't panic", 30),
+]  # fmt: skip
