@@ -154,7 +154,7 @@ def test_weighted_search_equals_brute_force(seed: int, n_bits: int, count: int, 
 def test_every_bit_of_a_query_has_a_weight() -> None:
     index = FlatIndex(4)
     index.add([1], pack([[0, 0, 1, 1]]))
-    with pytest.raises(DataError, match=r"weights are one per bit of one query \(allowed: 4; got: 3\)"):
+    with pytest.raises(DataError, match=r"bit_weights must have one weight per bit \(allowed: 4; got: 3\)"):
         index.search_weighted(pack([[0, 0, 1, 1]]), [1, 1, 1], 1)
 
 

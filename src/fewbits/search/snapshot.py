@@ -150,7 +150,7 @@ class Snapshot:
             places = np.cumsum(is_known) - 1
             codes = [encoded.one(places[place]) if known else None for place, known in enumerate(is_known.tolist())]
             answers = [self._rank(*pair, chosen, among) for pair in zip(parsed, codes, strict=True)]
-        hits = iter(self.hits([answer for answer in answers if answer is not None]))
+        hits = iter(self._hits([answer for answer in answers if answer is not None]))
         return [
             empty_query_error(query) if answer is None else next(hits)
             for query, answer in zip(queries, answers, strict=True)
@@ -158,7 +158,7 @@ class Snapshot:
 
     def search_encoded(self, queries: EncodedQueries, options: RankOptions, among: Positions | None) -> list[list[Hit]]:
         """Return the documents with the nearest codes of each query."""
-        return self.hits(rank_by_codes(queries, replace(options, among=self._coded(among)), self.index))
+        return self._hits(rank_by_codes(queries, replace(options, among=self._coded(among)), self.index))
 
     def similar(self, id: DocumentId, k: int | None, **options: Unpack[SearchOptions]) -> list[Hit]:
         """Return the documents nearest to a stored one; by default by its stored code."""
@@ -175,7 +175,7 @@ class Snapshot:
         if chosen.rank == CODES:
             return self.search_encoded(encoded, chosen, among)[0]
         answer = self._rank(plain(document.text), encoded, chosen, among)
-        return [] if answer is None else self.hits([answer])[0]
+        return [] if answer is None else self._hits([answer])[0]
 
     def _parse(self, query: str, options: RankOptions) -> ParsedQuery:
         """Parse a query for words; codes alone see all of it."""
@@ -244,12 +244,12 @@ class Snapshot:
     def within(self, codes: Packed, radius: int, among: Positions | None) -> list[list[Hit]]:
         """Return the documents that differ in at most ``radius`` bits from each code."""
         answers = self.index.within(codes, radius, among=self._coded(among))
-        return self.hits([Ranked.by_distance(answer, self.index.n_bits) for answer in answers])
+        return self._hits([Ranked.by_distance(answer, self.index.n_bits) for answer in answers])
 
     def _coded(self, positions: Positions | None) -> Positions | None:
         """Return those of the positions whose documents have a code."""
         return None if positions is None else positions[contains(self.index.arrays()[0], positions)]
 
-    def hits(self, answers: Sequence[Ranked]) -> list[list[Hit]]:
+    def _hits(self, answers: Sequence[Ranked]) -> list[list[Hit]]:
         """Return the documents of each answer."""
         return read_hits(answers, self.reader)
