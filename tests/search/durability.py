@@ -20,6 +20,7 @@ import shutil
 import signal
 import tempfile
 import time
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -91,6 +92,8 @@ def in_a_process(work: Callable[[Callable[[bytes], object]], object]) -> tuple[i
         try:
             work(lambda text: os.write(write, text))
             code = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(code)
     os.close(write)

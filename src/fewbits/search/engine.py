@@ -220,7 +220,7 @@ class SearchEngine:
         rank : {"hybrid", "words", "codes"}, optional
             What decides: words and codes (the default), BM25 over the words, or the codes, each bit weighted by the
             query's confidence in it. Embeddings have codes alone, which are compared by their number of differing bits.
-        weight : float, default=0.6
+        weight : float, default=0.75
             Weight of the codes in a hybrid search, relative to the words.
         rerank, rescore, shortlist : optional
             Earlier options. The values of ``rerank`` and ``rescore`` are "words" for "hybrid", "bits" for "codes", and

@@ -83,6 +83,10 @@ class LexicalIndex:
                 try:
                     self.stage(reader)
                     self.commit(reader.version())
+                except ValueError as error:  # of tantivy, for example of a file that a killed process left
+                    LOGGER.warning("The lexical index cannot be changed and is built again: %s", error)
+                    self._writer = None
+                    self.build(reader)
                 finally:
                     self.close()
 
@@ -240,6 +244,7 @@ class LexicalIndex:
     def _open_writer(self) -> Any:
         if self._writer is None:
             self._writer = self._index.writer(HEAP, 1)
+            self._writer.garbage_collect_files()  # of a killed process, whose names a commit may need
         return self._writer
 
 
