@@ -87,9 +87,7 @@ def test_a_filter_is_read_only_if_the_field_exists() -> None:
 
 
 def test_a_long_query_is_text_without_operators() -> None:
-    prose = (
-        'Articles on text formatting systems, including "what you see is what you get" - such as t/nroff, scribe -bravo'
-    )
+    prose = 'I look for articles about text formatting systems, "what you see is what you get" - or scribe and -bravo'
     assert parse(prose) == plain(prose)
     title = '"a title of many words that somebody has copied with quotes around it to find exactly this document"'
     assert len(parse(title).phrases) == 1
