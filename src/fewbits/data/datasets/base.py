@@ -90,6 +90,7 @@ class Source:
     archive: str | None = None
     url: str | None = None
     contents: str | None = None  # checksum of the documents in the archive, independent of its compression
+    split_key: str | None = None  # hashed with the ids to split the documents, by default the name
 
     def locate(self, *, progress: bool = False) -> Path:
         """Return the path of the archive, or of the data folder if the set has no archive."""

@@ -18,6 +18,7 @@ from sklearn.preprocessing import normalize
 
 from fewbits.data.datasets.base import PARTS, Dataset, Part, Source, Split, TermTable, assign_split
 from fewbits.data.datasets.docstrings import read_docstrings
+from fewbits.data.datasets.generalisation import GENERALISATION_SOURCES
 from fewbits.data.datasets.term_tables import read_matlab, read_rcv1, read_tmc
 from fewbits.data.datasets.text_collections import read_arxiv, read_newsgroups, read_reuters
 from fewbits.data.document import Document
@@ -74,7 +75,8 @@ def load_dataset(name: str | Path, path: Path | None = None, *, progress: bool =
     Parameters
     ----------
     name : str
-        ``ng20``, ``reuters``, ``tmc``, ``arxiv``, ``rcv1``, ``docstrings`` (the default corpus), or ``*.mat``.
+        ``ng20``, ``reuters``, ``tmc``, ``arxiv``, ``rcv1``, ``docstrings`` (the default corpus), ``*.mat``,
+        or one of the small corpora of docs/generalisation.md, such as ``general-ax1500c``.
     path : Path, optional
         Archive to read instead of the usual one; its contents are not checked.
     progress : bool, default=False
@@ -102,9 +104,11 @@ def find_source(name: str | Path) -> Source:
     """Return the source of a data set, by its name or the path of a ``.mat`` file."""
     if str(name).endswith(".mat"):
         return Source(Path(name).name, read_matlab, (0.8, 0.9), 0)
-    if name not in SOURCES:
-        raise ParameterError("unknown data set", allowed=", ".join(SOURCES) + " or a .mat file", got=repr(name))
-    return SOURCES[str(name)]
+    sources = {**SOURCES, **GENERALISATION_SOURCES}
+    if name not in sources:
+        allowed = ", ".join(SOURCES) + ", general-… (see docs/generalisation.md) or a .mat file"
+        raise ParameterError("unknown data set", allowed=allowed, got=repr(name))
+    return sources[str(name)]
 
 
 def _read(source: Source, path: Path) -> list[Document] | TermTable:
@@ -140,7 +144,8 @@ def _fingerprint(content: list[Document] | TermTable) -> str:
 
 
 def _from_documents(source: Source, documents: list[Document], contents: str) -> Dataset:
-    parts = [assign_split(source.name, document.id, source.thresholds) for document in documents]
+    split_key = source.split_key or source.name
+    parts = [assign_split(split_key, document.id, source.thresholds) for document in documents]
     tie_breakers = _tie_breakers(source.name) if contents == source.contents else None
     vectorizer = TextVectorizer(max_features=source.vocabulary_size, tie_breakers=tie_breakers)
     vectorizer.fit(document.text for document, part in zip(documents, parts, strict=True) if part == "train")

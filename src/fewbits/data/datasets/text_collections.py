@@ -102,9 +102,9 @@ N_CATEGORIES = 40
 def read_arxiv(archive: Path) -> Iterator[Document]:
     """Read titles with abstracts of the 40 most frequent categories, labelled with those categories."""
     # Two passes, so that only one document is in memory at a time
-    categories = (category for document in _all_abstracts(archive) for category in document.labels)
+    categories = (category for document in read_all_abstracts(archive) for category in document.labels)
     frequent = _most_frequent(categories, N_CATEGORIES)
-    for document in _all_abstracts(archive):
+    for document in read_all_abstracts(archive):
         labels = tuple(category for category in document.labels if category in frequent)
         if labels:
             yield replace(document, labels=labels)
@@ -116,5 +116,6 @@ def _most_frequent(names: Iterable[str], count: int) -> set[str]:
     return set(sorted(frequency, key=lambda name: (-frequency[name], name))[:count])
 
 
-def _all_abstracts(archive: Path) -> Iterator[Document]:
-    return read_documents(archive, text=("title", "abstract"), id="id", label="categories", label_separator=" ")
+def read_all_abstracts(archive: Path, text: tuple[str, ...] = ("title", "abstract")) -> Iterator[Document]:
+    """Read the documents of all categories, labelled with their categories, the primary one first."""
+    return read_documents(archive, text=text, id="id", label="categories", label_separator=" ")
