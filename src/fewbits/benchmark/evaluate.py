@@ -23,7 +23,7 @@ from safetensors.numpy import save
 from fewbits.benchmark.results import Result, load_results
 from fewbits.benchmark.spec import Spec
 from fewbits.codes import Bits, pack, unpack
-from fewbits.data.datasets import PARTS, SOURCES, Dataset, load_dataset
+from fewbits.data.datasets import PARTS, Dataset, is_source, load_dataset
 from fewbits.features import nearest_by_cosine
 from fewbits.metrics import bit_entropy, neighbour_recall, random_floor, unique_code_ratio
 from fewbits.metrics.retrieval import average_precision_from_ties, precision_from_ties, recall_from_ties
@@ -32,6 +32,7 @@ from fewbits.storage import atomic_write, read_arrays
 
 PACKAGES = ("fewbits", "numpy", "scipy", "scikit-learn", "faiss-cpu", "torch")
 DEPTH = 100
+PRECISION_AT_TENTH = "precision_at_tenth"  # at a tenth of the database, at least 10; of databases below 1,000 documents
 N_NEIGHBORS = 10  # nearest by cosine, expected among the first DEPTH by code
 RADIUS = 2
 CODES_FOLDER = "codes"  # inside the folder of results, ignored by git
@@ -127,6 +128,8 @@ def compute_metrics(dataset: Dataset, part: str, codes: Codes) -> dict[str, floa
         "distinct_share": unique_code_ratio(database),
         "random_floor": random_floor(labels, dataset.train.labels),
     }
+    if len(database) < 10 * DEPTH:  # the first 100 of a small database are a large part of it
+        metrics[PRECISION_AT_TENTH] = precision_from_ties(groups, max(10, len(database) // 10))
     return {name: round(value, 6) for name, value in metrics.items()}
 
 
@@ -190,7 +193,7 @@ def reevaluate(results: Path, sources: Sequence[str] = (), *, progress: bool = F
     paths = {Path(source).name: source for source in sources}
     by_dataset: defaultdict[str, list[Result]] = defaultdict(list)
     for result in load_results(results):
-        if _codes_path(result, results).is_file() and (result.dataset in SOURCES or result.dataset in paths):
+        if _codes_path(result, results).is_file() and (is_source(result.dataset) or result.dataset in paths):
             by_dataset[result.dataset].append(result)
     for name, stored in by_dataset.items():
         dataset = load_dataset(paths.get(name, name), progress=progress)

@@ -26,7 +26,7 @@ if sys.version_info >= (3, 11):
 else:  # the same library, before it was part of Python
     import tomli as tomllib
 
-SUITES = ("quick", "paper", "scale", "ablation", "estimators")
+SUITES = ("quick", "paper", "scale", "ablation", "estimators", "generalisation")
 REQUIRED_KEYS = {"methods", "datasets", "bits", "seeds"}
 ALLOWED_KEYS = REQUIRED_KEYS | {"parameters", "grid"}
 MAX_SEED = 2**32 - 1  # of NumPy's generators
@@ -82,8 +82,9 @@ class Spec(IdentifiedRun):
 
     @cached_property
     def all_parameters(self) -> dict[str, Any]:
-        """Return the parameters that a result stores: the preset's and the changed ones."""
-        return {name: value for name, value in self.hasher().get_params().items() if name not in UNRECORDED_PARAMETERS}
+        """Return the parameters that a result stores: the preset's and the changed ones, except legacy values."""
+        recorded = self.hasher().recorded_parameters()
+        return {name: value for name, value in recorded.items() if name not in UNRECORDED_PARAMETERS}
 
     def preset_value(self, parameter: str) -> Any:
         """Return the value that the method's preset gives a parameter."""

@@ -7,7 +7,7 @@ document is ``engine.features.transform([text]).toarray()``: tf-idf of length 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from fewbits.storage import atomic_write
 OPSET, IR_VERSION = 17, 8  # supported by runtimes since 2022
 CHECKED_DOCUMENTS = 2000  # whose bits are compared before a model is written
 BLOCK_ROWS = 256  # converted to dense at a time
+POSTERIOR_NAMES = ("class_weights", "class_bias", "class_codewords")
 ROUNDING = 1e-5  # relative to the largest margin: summation order can change a margin by this much
 
 
@@ -67,6 +68,7 @@ def make_encoder(hasher: Hasher) -> bytes:
         )
     helper, numpy_helper, types = _onnx()
     nodes, weights, last = [], [], "rows"
+    output = "margins" if layers.posterior is None else "encoder_logits"
     for number, table in enumerate(layers.tables):
         names = f"weights_{number}", f"bias_{number}"
         weights += [
@@ -78,8 +80,18 @@ def make_encoder(hasher: Hasher) -> bytes:
             last = f"active_{number}"
         is_last = number + 1 == len(layers.tables)
         nodes.append(helper.make_node("MatMul", [last, names[0]], [f"product_{number}"]))
-        last = "margins" if is_last else f"layer_{number}"
+        last = output if is_last else f"layer_{number}"
         nodes.append(helper.make_node("Add", [f"product_{number}", names[1]], [last]))
+    if layers.posterior is not None:
+        arrays = zip(POSTERIOR_NAMES, astuple(layers.posterior), strict=True)
+        weights += [numpy_helper.from_array(np.ascontiguousarray(array), name) for name, array in arrays]
+        nodes += [
+            helper.make_node("MatMul", ["rows", POSTERIOR_NAMES[0]], ["class_products"]),
+            helper.make_node("Add", ["class_products", POSTERIOR_NAMES[1]], ["class_scores"]),
+            helper.make_node("Softmax", ["class_scores"], ["class_probabilities"], axis=1),
+            helper.make_node("MatMul", ["class_probabilities", POSTERIOR_NAMES[2]], ["class_logits"]),
+            helper.make_node("Add", [output, "class_logits"], ["margins"]),
+        ]
     weights.append(numpy_helper.from_array(np.zeros((), dtype=np.float32), "zero"))
     nodes.append(helper.make_node("GreaterOrEqual", ["margins", "zero"], ["is_one"]))
     nodes.append(helper.make_node("Cast", ["is_one"], ["bits"], to=types.UINT8))

@@ -161,8 +161,13 @@ class NeuralHasher(Hasher):
 
         return seed_of_checkpoint(self.checkpoint, drawn)
 
-    def _bernoulli_networks(self, batches: Batches, n_bits: int) -> Networks:
-        """Make the networks of a Bernoulli VAE for the documents and labels of some batches."""
+    def _bernoulli_networks(
+        self, batches: Batches, n_bits: int, decoded_words: NDArray[np.int64] | None = None
+    ) -> Networks:
+        """Make the networks of a Bernoulli VAE for the documents and labels of some batches.
+
+        The decoder predicts the words in the given columns, by default all.
+        """
         import torch
 
         from fewbits.nn.models import Model, Shape
@@ -174,7 +179,9 @@ class NeuralHasher(Hasher):
         sizes = (n_bits, self._architecture(n_features), self.dropout, self.word_dropout, self.initial_scale)
         shape = Shape(*sizes, noise=self.noise, has_large_labels=has_large_labels)
         mean_labels = None if batches.labels is None else mean_row(batches.labels)
-        return Model(shape, mean_row(batches.X), mean_labels, torch.Generator().manual_seed(batches.seed))
+        columns = None if decoded_words is None else torch.from_numpy(decoded_words)
+        generator = torch.Generator().manual_seed(batches.seed)
+        return Model(shape, mean_row(batches.X), mean_labels, generator, columns)
 
     def _train(
         self,
@@ -186,18 +193,29 @@ class NeuralHasher(Hasher):
         name: str,
         validation: Batches | None = None,
         pairs: Sequence[NDArray[Any]] = (),
+        default_steps: int | None = None,
+        default_rate: float | None = None,
     ) -> TrainedNetworks:
         """Train a model on batches.
+
+        ``default_steps`` and ``default_rate`` apply if ``epochs`` and ``learning_rate`` are None; without them, the
+        method's own defaults do.
 
         ``name`` identifies the round in a checkpoint; ``pairs`` are the labelled pairs, if any, which identify the data
         together with the rows and labels of the batches.
         """
         from fewbits.nn.trainer import Checkpoint, TrainerConfig, Training
 
+        default_epochs = max(self.default_epochs, -(-MIN_STEPS // batches.steps))
+        if default_steps is not None:
+            default_epochs = max(1, round(default_steps / batches.steps))
+        rate = self._learning_rate(batches.X.shape[1], n_bits)
+        if default_rate is not None and self.learning_rate is None:
+            rate = default_rate
         config = TrainerConfig(
-            epochs=self.epochs or max(self.default_epochs, -(-MIN_STEPS // batches.steps)),
+            epochs=self.epochs or default_epochs,
             steps_per_epoch=batches.steps,
-            learning_rate=self._learning_rate(batches.X.shape[1], n_bits),
+            learning_rate=rate,
             schedule=self.schedule,
             clip=self.clip,
             patience=self.patience,
@@ -207,7 +225,7 @@ class NeuralHasher(Hasher):
         checkpoint = None
         if self.checkpoint is not None:
             left_out = (*EXECUTION_PARAMETERS, "random_state")  # the seed itself is part of the fingerprint
-            parameters = {key: value for key, value in self.get_params().items() if key not in left_out}
+            parameters = {key: value for key, value in self.recorded_parameters().items() if key not in left_out}
             description = [type(self).__name__, parameters, batches.seed]
             digest = fingerprint(description, [batches.X, batches.labels], list(pairs))
             checkpoint = Checkpoint(f"{self.checkpoint}/{name}", digest)

@@ -67,6 +67,7 @@ CONSTRAINTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "code_noise": WEIGHT,
     "pair_weight": (_from_0, "0 or more"),
     "reconstruction_weight": (_or_none(_from_0), "0 or more"),
+    "posterior_weight": (_or_none(_from_0), "0 or more, or None"),
     "margin": (_or_none(lambda value: _up_to_1(value) and value > 0), "above 0, up to 1, or None"),
     "svm_share": UP_TO_1,
     "neighbour_weight": UP_TO_1,
@@ -83,7 +84,7 @@ def check_parameters(parameters: dict[str, Any]) -> None:
     if parameters["epochs"] is not None:
         check_whole_number("epochs", parameters["epochs"], 1)
     check_whole_number("batch_size", parameters["batch_size"], 1)
-    for name in ("n_neighbours", "refinements"):
+    for name in ("n_neighbours", "refinements", "smoothing"):
         if parameters.get(name) is not None:
             check_whole_number(name, parameters[name], 0)
     _check_patience(parameters.get("patience"), parameters.get("validation_fraction", 0.0))

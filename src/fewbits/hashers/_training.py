@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fewbits.nn.models import Networks
 
 Neighbors = NDArray[np.int64] | None  # (documents, neighbors)
+FINAL_ROUND = "final"  # name of the round that trains the networks returned
 REFINEMENT_BITS = 128  # codes that only serve to find better neighbors are long
 
 
@@ -45,6 +46,24 @@ class TrainedNetworks:
             history=history,
         )
 
+    def with_logits_of_size_1(self, X: Any) -> tuple[TrainedNetworks, NDArray[np.float32]]:
+        """Scale the encoder until each bit's logits have a mean size of 1 on the rows; return it and these logits."""
+        logits = encode_rows(self.encoder_layers, X, relu)
+        size = np.abs(logits).mean(axis=0)
+        size[size == 0] = 1
+        *before, (weights, bias) = self.encoder_layers
+        return replace(self, encoder_layers=[*before, (weights / size, bias / size)]), logits / size
+
+    def with_all_words(self, words: NDArray[np.int64], X: Any) -> TrainedNetworks:
+        """Return the networks with a decoder of all columns of X, of which it was trained on some.
+
+        Whatever the code, a word that is not among them has the probability that it has in the mean row.
+        """
+        embeddings = np.zeros((X.shape[1], self.decoder_embeddings.shape[1]), dtype=np.float32)
+        bias = mean_row_logarithm(X)
+        embeddings[words], bias[words] = self.decoder_embeddings, self.decoder_bias
+        return replace(self, decoder_embeddings=embeddings, decoder_bias=bias)
+
 
 def train_with_refinements(
     X: Any,
@@ -56,21 +75,22 @@ def train_with_refinements(
     refinements: int,
     seed: int,
     similar_pairs: NDArray[np.int64] | None = None,
+    neighbors: Neighbors = None,
 ) -> TrainedNetworks:
     """Find neighbors of the documents, refine them with long codes, and train the final networks.
 
-    Neighbors are found in a latent semantic space of ``dimensions``. Each refinement calls
+    Neighbors that are not given are found in a latent semantic space of ``dimensions``. Each refinement calls
     ``train(neighbors, n_bits, name)`` with 128 bits and finds neighbors again by these codes; the last call trains the
     networks returned. Pairs known to be similar shape both spaces.
     """
-    neighbors: Neighbors = None
     if n_neighbors and X.shape[0] >= 2:
-        neighbors = latent_neighbors(X, n_neighbors, dimensions, seed, similar_pairs)
+        if neighbors is None:
+            neighbors = latent_neighbors(X, n_neighbors, dimensions, seed, similar_pairs)
         for number in range(refinements):
             trained = train(neighbors, REFINEMENT_BITS, f"refinement-{number}")
             logits = encode_rows(trained.encoder_layers, X, relu)
             neighbors = neighbors_by_pairs(expit(logits) - 0.5, n_neighbors, similar_pairs)
-    return train(neighbors, n_bits, "final")
+    return train(neighbors, n_bits, FINAL_ROUND)
 
 
 def train_validation_split(count: int, fraction: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -93,6 +113,13 @@ def fingerprint(description: list[Any], tables: list[Any], arrays: list[NDArray[
     for values in [*(value for part in parts for value in part), *arrays]:
         digest.update(np.ascontiguousarray(values).tobytes())
     return digest.hexdigest()
+
+
+def mean_row_logarithm(X: Any) -> NDArray[np.float32]:
+    """Return the decoder's initial biases as an array."""
+    from fewbits.nn.layers import log_of_mean
+
+    return _as_array(log_of_mean(mean_row(X)))
 
 
 def mean_row(X: Any) -> Any:

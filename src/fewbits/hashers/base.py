@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
@@ -30,11 +30,29 @@ FORMAT_VERSION = 2  # of saved hashers; 1, without the field, stored VDSH's medi
 
 
 @dataclass(frozen=True)
+class Posterior:
+    """Class probabilities, and the codewords that they weight: softmax(x @ weights + bias) @ codewords."""
+
+    weights: NDArray[np.float32]  # (features, classes)
+    bias: NDArray[np.float32]  # (classes,)
+    codewords: NDArray[np.float32]  # (classes, bits)
+
+    def logits(self, X: Any) -> NDArray[np.float32]:
+        """Compute what the posterior adds to the encoder's outputs for rows (rows, bits), without torch."""
+        probabilities = softmax(rowwise_matmul(X, self.weights) + self.bias)
+        return rowwise_matmul(probabilities, self.codewords)
+
+
+@dataclass(frozen=True)
 class Layers:
-    """An encoder in a form that other tools can run: a bit is 1 if the last layer's output is 0 or more."""
+    """An encoder in a form that other tools can run: a bit is 1 if the last output is 0 or more.
+
+    The output is that of the last layer, plus that of the class posterior if there is one.
+    """
 
     tables: list[Layer]
     activation: Literal["relu", "sigmoid"] = "relu"  # between two layers
+    posterior: Posterior | None = None
 
 
 class Hasher(TransformerMixin, BaseEstimator, ABC):
@@ -46,12 +64,21 @@ class Hasher(TransformerMixin, BaseEstimator, ABC):
     """
 
     fitted_arrays: ClassVar[tuple[str, ...]]  # names of the attributes, without the trailing underscore
+    # Parameters that were added later, with the values that fit as before: what was saved without them has these, and
+    # with these values they are not recorded, so that earlier results keep their names.
+    legacy_values: ClassVar[Mapping[str, Any]] = {}
     needs_labels: ClassVar[bool] = False
     needs_positive: ClassVar[bool] = False
 
     def __init__(self, n_bits: int = 64, *, random_state: Any = None) -> None:
         self.n_bits = n_bits
         self.random_state = random_state
+
+    def recorded_parameters(self) -> dict[str, Any]:
+        """Return the parameters that identify a fit; those with their legacy value are left out."""
+        legacy = self.legacy_values
+        parameters = self.get_params(deep=False)
+        return {k: value for k, value in parameters.items() if k not in legacy or value is None or value != legacy[k]}
 
     def fit(self: Self, X: Any, y: Any = None) -> Self:
         """Fit the hasher to rows of features, discarding any earlier fit."""
@@ -122,8 +149,9 @@ class Hasher(TransformerMixin, BaseEstimator, ABC):
     def read(cls: type[Self], folder: Path) -> Self:
         """Read what :meth:`write` wrote."""
         content = read_json(folder / "hasher.json")
+        stored = {**cls.legacy_values, **content["parameters"]}
         parameters: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value for name, value in content["parameters"].items()
+            name: tuple(value) if isinstance(value, list) else value for name, value in stored.items()
         }
         hasher = cls(**parameters)
         hasher.n_features_in_ = content["n_features"]
@@ -203,6 +231,12 @@ def encode_rows(
             x = rowwise_matmul(activation(x), weights) + bias
         outputs[start : start + BLOCK_ROWS] = x
     return outputs
+
+
+def softmax(scores: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Compute class probabilities from scores (rows, classes)."""
+    raised = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(raised / raised.sum(axis=1, keepdims=True))
 
 
 def relu(x: NDArray[np.float32]) -> NDArray[np.float32]:

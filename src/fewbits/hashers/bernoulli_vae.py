@@ -2,14 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from fewbits.hashers._neural import NeuralHasher
 from fewbits.hashers._parameters import as_prior, as_range, default_neighbors, has_few_words
-from fewbits.hashers._training import Neighbors, TrainedNetworks, train_validation_split, train_with_refinements
+from fewbits.hashers._smoothing import SmoothedSpace, agreement, rotated_start, smoothed_space
+from fewbits.hashers._training import (
+    FINAL_ROUND,
+    Neighbors,
+    TrainedNetworks,
+    train_validation_split,
+    train_with_refinements,
+)
+from fewbits.hashers.base import encode_rows, relu
+
+SMALL_CORPUS = 5000  # documents
+SEED_STEP = 1000  # between the seeds of trainings from several starts
+SHORT_CODE = 8  # bits up to which the precision depends much on the rotation that training starts from
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """Settings that go with a smoothed latent space, chosen for small and for larger corpora."""
+
+    rounds: int
+    dimensions: int
+    steps: int
+    rate: float
+    rate_by_length: bool  # whether the learning rate decreases with the root of the length
+    decoded_words: int
+    short_code_starts: int  # rotations that short codes are trained from, of which the best is kept
+
+    def learning_rate(self, n_bits: int) -> float:
+        """Return Adam's learning rate for a linear encoder."""
+        return self.rate / n_bits**0.5 if self.rate_by_length else self.rate
+
+
+# More rounds help larger corpora and blur the fine classes of small ones.
+SMALL = Smoothing(
+    rounds=1, dimensions=512, steps=600, rate=0.01, rate_by_length=False, decoded_words=3000, short_code_starts=1
+)
+LARGE = Smoothing(
+    rounds=3, dimensions=256, steps=900, rate=0.12, rate_by_length=True, decoded_words=10_000, short_code_starts=3
+)
 
 
 class BernoulliVAE(NeuralHasher):
@@ -17,8 +57,9 @@ class BernoulliVAE(NeuralHasher):
 
     The paper's unsupervised system (ARM-DVAE) predicts a document's own words from a code sampled bit by bit, with the
     ARM gradient. The defaults here go further: the flip gradient, which evaluates every single-bit flip in closed form;
-    a linear encoder; and, beside a document's own words, those of its neighbors among the training documents. Labels
-    are not used.
+    a linear encoder; beside a document's own words, those of its neighbors among the training documents; and an encoder
+    that starts from a rotation of a smoothed latent space, as ITQ starts from the principal directions. Labels are not
+    used.
 
     NASH is this model with the straight-through gradient: without noise on the code (``nash``), with a fixed standard
     deviation of 0.1, which its paper does not state (``nash-n``), or with data-dependent noise (``nash-dn``). These
@@ -46,22 +87,29 @@ class BernoulliVAE(NeuralHasher):
         Weight lambda of the divergence from the prior, or its values at the start and at the end of training.
     prior : float or sequence of float, default=0.5
         Prior probability gamma of a 1, for all bits or per bit.
+    smoothing : int or None, default=None
+        Rounds of smoothing the latent semantic space, in which a linear map of the words is fitted to the means of
+        neighbors; neighbors and the start of a linear encoder are taken from the last round. None for 1 with fewer than
+        5,000 documents and 3 with more, but 0 with fewer than 2,000 words or without neighbors. With 0, the encoder
+        starts at random. From 5,000 documents on, codes of up to 8 bits are trained from three starts; the one whose
+        nearest documents by code are nearest in the smoothed space is kept.
     n_neighbours : int or None, default=None
         Number of neighbors whose words are predicted; 0 for none. None for a hundredth of the documents, but at least
         10 and at most 100, or 30 with fewer than 2,000 words, and at most a quarter of the documents.
     neighbour_weight : float, default=0.9
         Weight of the neighbors' words; that of the document's own words is the rest up to 1.
     neighbour_dimensions : int, default=128
-        Dimensions of the latent semantic space in which neighbors are nearest by cosine; with fewer than 2,000 words
-        they are found by the words themselves.
+        Dimensions of the latent semantic space in which neighbors are nearest by cosine, without smoothing; with fewer
+        than 2,000 words they are found by the words themselves.
     refinements : int or None, default=None
-        Rounds of training codes of 128 bits whose only use is to find better neighbors. None for one, or none with
-        fewer than 2,000 words.
+        Rounds of training codes of 128 bits whose only use is to find better neighbors. None for none, or one without
+        smoothing and with 2,000 words or more.
     epochs : int or None, default=None
-        Passes over the documents. None for 12, or more if a small corpus would make fewer than 300 steps.
+        Passes over the documents. None with smoothing for about 600 steps with fewer than 5,000 documents and 900 with
+        more; without, for 12, or more if a small corpus would make fewer than 300 steps.
     batch_size, learning_rate, schedule : default=100, None, "cosine"
         Documents per step, Adam's learning rate and its schedule ("cosine" or "constant"). None for 0.01 with a linear
-        encoder and 0.003 with hidden layers.
+        encoder, or 0.12 / sqrt(n_bits) with smoothing and 5,000 documents or more; and 0.003 with hidden layers.
     clip : float or None, default=None
         Largest norm of a gradient.
     validation_fraction, patience : default=0.0, None
@@ -88,6 +136,7 @@ class BernoulliVAE(NeuralHasher):
     """
 
     default_epochs = 12
+    legacy_values: ClassVar[Mapping[str, Any]] = {"smoothing": 0}
 
     def __init__(
         self,
@@ -105,6 +154,7 @@ class BernoulliVAE(NeuralHasher):
         neighbour_weight: float = 0.9,
         neighbour_dimensions: int = 128,
         refinements: int | None = None,
+        smoothing: int | None = None,
         epochs: int | None = None,
         batch_size: int = 100,
         learning_rate: float | None = None,
@@ -131,6 +181,7 @@ class BernoulliVAE(NeuralHasher):
         self.neighbour_weight = neighbour_weight
         self.neighbour_dimensions = neighbour_dimensions
         self.refinements = refinements
+        self.smoothing = smoothing
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -150,38 +201,105 @@ class BernoulliVAE(NeuralHasher):
         train_rows, validation_rows = train_validation_split(rows.shape[0], self.validation_fraction, seed)
         X_train, X_val = rows[train_rows], rows[validation_rows]
 
-        def train(neighbors: Neighbors, n_bits: int, name: str) -> TrainedNetworks:
-            return self._train_round(X_train, X_val, neighbors, n_bits, seed, name)
-
         few_words = has_few_words(X_train)
-        default_refinements = 0 if few_words else 1
+        n_neighbors = default_neighbors(X_train) if self.n_neighbours is None else self.n_neighbours
+        smoothing = self._smoothing(X_train, n_neighbors)
+        space = None
+        if smoothing is not None:
+            space = smoothed_space(X_train, n_neighbors, smoothing.dimensions, smoothing.rounds, seed)
+
+        def train(neighbors: Neighbors, n_bits: int, name: str) -> TrainedNetworks:
+            def from_start(number: int) -> TrainedNetworks:
+                part = name if not number else f"{name}-{number}"
+                start_seed = seed + number * SEED_STEP
+                return self._train_round(X_train, X_val, neighbors, n_bits, start_seed, part, smoothing, space)
+
+            if smoothing is None or space is None or name != FINAL_ROUND or n_bits > SHORT_CODE:
+                return from_start(0)
+            starts = 1 if self._architecture(X_train.shape[1]) else smoothing.short_code_starts
+            return most_agreeing([from_start(number) for number in range(starts)], X_train, space, seed)
+
+        default_refinements = 0 if few_words or smoothing is not None else 1
         trained = train_with_refinements(
             X_train,
             train,
             n_bits=self.n_bits,
-            n_neighbors=default_neighbors(X_train) if self.n_neighbours is None else self.n_neighbours,
+            n_neighbors=n_neighbors,
             dimensions=X_train.shape[1] if few_words else self.neighbour_dimensions,
             refinements=default_refinements if self.refinements is None else self.refinements,
             seed=seed,
+            neighbors=None if space is None else space.neighbors,
         )
         self._finalize(trained, X_train)
+
+    def _smoothing(self, X_train: Any, n_neighbors: int) -> Smoothing | None:
+        """Return the settings of smoothing, or None if there is none."""
+        if not n_neighbors or X_train.shape[0] < 2 or (self.smoothing is None and has_few_words(X_train)):
+            return None
+        settings = SMALL if X_train.shape[0] < SMALL_CORPUS else LARGE
+        rounds = settings.rounds if self.smoothing is None else self.smoothing
+        return replace(settings, rounds=rounds) if rounds else None
 
     def _learning_rate(self, n_features: int, n_bits: int) -> float:
         default = 0.003 if self._architecture(n_features) else 0.01
         return default if self.learning_rate is None else self.learning_rate
 
     def _train_round(
-        self, X_train: Any, X_val: Any, neighbors: Neighbors, n_bits: int, seed: int, name: str
+        self,
+        X_train: Any,
+        X_val: Any,
+        neighbors: Neighbors,
+        n_bits: int,
+        seed: int,
+        name: str,
+        smoothing: Smoothing | None,
+        space: SmoothedSpace | None,
     ) -> TrainedNetworks:
         from fewbits.nn.data import Batches, ReconstructionTarget
         from fewbits.nn.gradient_estimators import make_estimator
         from fewbits.nn.losses import Objective, Weights
 
         options = self._batch_options(seed)
-        batches = Batches(X_train, ReconstructionTarget(X_train, neighbors, self.neighbour_weight), **options)
+        words = None if smoothing is None else most_frequent_words(X_train, smoothing.decoded_words)
+        target, target_val = (X_train, X_val) if words is None else (X_train[:, words], X_val[:, words])
+        batches = Batches(X_train, ReconstructionTarget(target, neighbors, self.neighbour_weight), **options)
         # A validation document has no neighbors among the training documents: only its own words are predicted.
-        validation = Batches(X_val, ReconstructionTarget(X_val), **options) if X_val.shape[0] else None
+        validation = Batches(X_val, ReconstructionTarget(target_val), **options) if X_val.shape[0] else None
         weights = Weights(kl=as_range(self.kl_weight), prior=as_prior(self.prior, self.n_bits, n_bits))
         objective = Objective(weights, make_estimator(self.estimator))
-        model = self._bernoulli_networks(batches, n_bits)
-        return self._train(model, objective, batches, n_bits=n_bits, name=name, validation=validation)
+        model = self._bernoulli_networks(batches, n_bits, words)
+        is_linear = not self._architecture(X_train.shape[1])
+        rate = None
+        if smoothing is not None and space is not None and is_linear:
+            rate = smoothing.learning_rate(n_bits)
+            if (start := rotated_start(X_train, space.weights, n_bits, seed)) is not None:
+                model.encoder.set_first_layer(*start)
+        trained = self._train(
+            model,
+            objective,
+            batches,
+            n_bits=n_bits,
+            name=name,
+            validation=validation,
+            default_steps=None if smoothing is None else smoothing.steps,
+            default_rate=rate,
+        )
+        return trained if words is None else trained.with_all_words(words, X_train)
+
+
+def most_agreeing(candidates: list[TrainedNetworks], X: Any, space: SmoothedSpace, seed: int) -> TrainedNetworks:
+    """Return the networks whose nearest documents by code are nearest in the smoothed space; labels are not used."""
+    if len(candidates) == 1:
+        return candidates[0]
+    places = X @ space.weights
+    codes = [encode_rows(one.encoder_layers, X, relu) >= 0 for one in candidates]
+    agreements = [agreement(places, one, seed) for one in codes]
+    return candidates[int(np.argmax(agreements))]
+
+
+def most_frequent_words(X: Any, count: int) -> NDArray[np.int64] | None:
+    """Return the sorted columns of the words in the most rows; None if there are no more than ``count``."""
+    if X.shape[1] <= count:
+        return None
+    frequency = np.bincount(X.indices, minlength=X.shape[1])
+    return np.sort(np.argsort(-frequency, kind="stable")[:count])

@@ -56,12 +56,12 @@ class ITQ(LinearHasher):
         directions, mean, _ = principal_directions(X, self.n_bits, generator)  # (features, r), (r,), r <= n_bits
         sample = sample_rows(X, self.max_rows, generator)
         centred = np.asarray(sample @ directions - mean, dtype=np.float64)  # (rows, r)
-        rotation = _fit_rotation(centred, self.n_bits, self.n_iterations, generator)  # (r, n_bits)
+        rotation = fit_rotation(centred, self.n_bits, self.n_iterations, generator)  # (r, n_bits)
         self.weights_ = (directions @ rotation).astype(np.float32)
         self.offsets_ = (mean @ rotation).astype(np.float32)
 
 
-def _fit_rotation(
+def fit_rotation(
     centred: NDArray[np.float64], n_bits: int, n_iterations: int, generator: np.random.RandomState
 ) -> NDArray[np.float64]:
     """Alternate between the signs B = sgn(VR) and the rotation R that minimises |B - VR|."""

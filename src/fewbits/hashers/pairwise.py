@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,8 +13,10 @@ from fewbits.data.labels import check_labels
 from fewbits.errors import DataError
 from fewbits.hashers._neural import NeuralHasher
 from fewbits.hashers._parameters import as_prior, as_range, check_choice, default_neighbors, has_few_words
+from fewbits.hashers._posterior import default_posterior_weight, fit_posterior, has_posterior_classes
 from fewbits.hashers._svm import blend_with_svms
 from fewbits.hashers._training import Neighbors, TrainedNetworks, train_validation_split, train_with_refinements
+from fewbits.hashers.base import Layers, Posterior
 
 if TYPE_CHECKING:
     from fewbits.nn.losses import Objective
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 PAIRS = ("balanced", "random")
 DISTANCES = ("expected", "sampled")
 MOSTLY_LABELLED = 0.5  # share of labelled documents from which on training relies on the labels alone
+LONG_CODE = 32  # bits from which on NB-SVMs help beside the class posterior
+POSTERIOR_ARRAYS = ("posterior_weights", "posterior_bias", "posterior_codewords")
 UNLABELLED_PAIR_FACTOR = 3.0  # of pair_weight, where pairs are the only supervision
 Self = TypeVar("Self", bound="PairwiseHasher")
 
@@ -32,7 +36,8 @@ class PairwiseHasher(NeuralHasher):
     The paper's PSH draws two mini-batches, pairs them document by document and samples every term with the ARM
     (PSH-ARM) or Gumbel-Softmax (PSH-GS) gradient. The defaults here use the flip gradient, a linear encoder, and the
     exact expectation of the distance over all pairs of a batch. Documents without a label enter only the reconstruction
-    of words.
+    of words. A linear encoder cannot compute which of many class scores is the largest, so beside it stands a class
+    posterior: probabilities of the classes, times a codeword per class, are added to the encoder's logits.
 
     NASH-DN-S is this model with the straight-through gradient, data-dependent noise on the code, and no pair loss; its
     preset has the weights of PSH otherwise.
@@ -64,7 +69,12 @@ class PairwiseHasher(NeuralHasher):
         Whether a pair's distance is its exact expectation or sampled (random pairs only).
     svm_share : float, default=0.5
         Share of per-bit NB-SVMs in a linear encoder trained on labels: linear support vector machines on features
-        weighted by naive Bayes, fitted to each bit's majority value per label. Not used with hidden layers.
+        weighted by naive Bayes, fitted to each bit's majority value per label. Not used with hidden layers. Beside a
+        class posterior half of this share is used, from 32 bits on, and no NB-SVMs with fewer bits.
+    posterior_weight : float or None, default=None
+        Weight of the class posterior, relative to logits of mean size 1; 0 for none. None for 4 (8 / n_bits)^2, but at
+        least 0.2; and for 0 with hidden layers or 1.5 labels or more per labelled document. The posterior is only used
+        if at least half of the documents have labels, with 2 to 200 classes.
     n_neighbours : int or None, default=None
         Number of neighbors whose words are predicted beside a document's own. None for 0 if at least half of the
         documents have labels, else as for :class:`BernoulliVAE`.
@@ -92,6 +102,8 @@ class PairwiseHasher(NeuralHasher):
 
     needs_labels = True
     default_epochs = 25
+    legacy_values: ClassVar[Mapping[str, Any]] = {"posterior_weight": 0}
+    posterior_: Posterior | None
 
     def __init__(
         self,
@@ -112,6 +124,7 @@ class PairwiseHasher(NeuralHasher):
         pairs: str = "balanced",
         pair_distance: str = "expected",
         svm_share: float = 0.5,
+        posterior_weight: float | None = None,
         n_neighbours: int | None = None,
         neighbour_weight: float = 0.9,
         neighbour_dimensions: int = 128,
@@ -145,6 +158,7 @@ class PairwiseHasher(NeuralHasher):
         self.pairs = pairs
         self.pair_distance = pair_distance
         self.svm_share = svm_share
+        self.posterior_weight = posterior_weight
         self.n_neighbours = n_neighbours
         self.neighbour_weight = neighbour_weight
         self.neighbour_dimensions = neighbour_dimensions
@@ -187,11 +201,53 @@ class PairwiseHasher(NeuralHasher):
             return self._train(model, objective, batches, n_bits=n_bits, name=name, validation=validation)
 
         trained = self._train_rounds(X_train, train, seed, mostly_labelled=mostly_labelled)
-        if self.svm_share and len(trained.encoder_layers) == 1:
+        X_labelled, y_labelled = X_train[labelled], y_train[labelled]
+        weight = 0.0
+        if mostly_labelled:
+            weight = self._posterior_weight(y_labelled, is_hidden=len(trained.encoder_layers) > 1)
+        svm_share = self._svm_share(beside_posterior=weight > 0)
+        if svm_share and len(trained.encoder_layers) == 1:
             [(weights, bias)] = trained.encoder_layers
-            blended = blend_with_svms(weights, bias, X_train[labelled], y_train[labelled], self.svm_share, seed)
+            blended = blend_with_svms(weights, bias, X_labelled, y_labelled, svm_share, seed)
             trained = replace(trained, encoder_layers=[blended])
+        self.posterior_ = None
+        if weight:
+            trained, logits = trained.with_logits_of_size_1(X_labelled)
+            self.posterior_ = fit_posterior(X_labelled, y_labelled, logits, weight, seed)
         self._finalize(trained, X_train)
+
+    def _posterior_weight(self, labels: Any, *, is_hidden: bool) -> float:
+        """Return the weight of the class posterior, 0 if the number of classes does not allow for one."""
+        if not has_posterior_classes(labels):
+            return 0.0
+        if self.posterior_weight is not None:
+            return self.posterior_weight
+        return 0.0 if is_hidden else default_posterior_weight(self.n_bits, labels)
+
+    def _svm_share(self, *, beside_posterior: bool) -> float:
+        if not beside_posterior:
+            return self.svm_share
+        return self.svm_share / 2 if self.n_bits >= LONG_CODE else 0.0
+
+    def layers(self) -> Layers | None:
+        """Return the encoder's layers with the class posterior."""
+        layers = super().layers()
+        return None if layers is None else replace(layers, posterior=self.posterior_)
+
+    def _logits(self, X: Any) -> NDArray[np.float32]:
+        logits = super()._logits(X)
+        return logits if self.posterior_ is None else logits + self.posterior_.logits(X)
+
+    def _arrays_by_name(self) -> dict[str, NDArray[Any]]:
+        arrays = super()._arrays_by_name()
+        if self.posterior_ is not None:
+            arrays |= dict(zip(POSTERIOR_ARRAYS, astuple(self.posterior_), strict=True))
+        return arrays
+
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        super()._restore(arrays)
+        has_posterior = POSTERIOR_ARRAYS[0] in arrays
+        self.posterior_ = Posterior(*(arrays[name] for name in POSTERIOR_ARRAYS)) if has_posterior else None
 
     def fit_pairs(self: Self, X: Any, pairs: ArrayLike, same: ArrayLike) -> Self:
         """Fit to pairs alone: ``pairs`` (m, 2) are rows of X, ``same`` (m,) says whether the two belong together.
@@ -224,6 +280,7 @@ class PairwiseHasher(NeuralHasher):
 
         similar_pairs = train_pairs[is_similar]
         trained = self._train_rounds(X_train, train, seed, mostly_labelled=False, similar_pairs=similar_pairs)
+        self.posterior_ = None
         self._finalize(trained, X_train)
         return self
 

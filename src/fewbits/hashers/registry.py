@@ -49,7 +49,7 @@ PAPER = {
     "schedule": "constant",
     "epochs": 100,
 }
-ARM_DVAE = {**PAPER, "estimator": "arm", "noise": True, "n_neighbours": 0, "refinements": 0}
+ARM_DVAE = {**PAPER, "estimator": "arm", "noise": True, "n_neighbours": 0, "refinements": 0, "smoothing": 0}
 # With the paper's alpha, rising from 0.01 to 0.1, the classifier has little effect beside an ELBO near 60; this one was
 # tuned on the validation part of ng20 at 32 bits.
 PSH = {
@@ -61,6 +61,7 @@ PSH = {
     "pairs": "random",
     "pair_distance": "sampled",
     "svm_share": 0.0,
+    "posterior_weight": 0,
 }
 
 # NASH: networks and weights of ARM-DVAE, so that they differ only in the gradient, straight-through, and the noise;

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 
@@ -84,6 +85,12 @@ class Encoder(nn.Module):
         self.words = nn.Parameter(first)  # (features, width)
         self.bias = nn.Parameter(torch.zeros(widths[0]))
         self.layers = nn.ModuleList(_linear(before, after, generator) for before, after in pairwise(widths))
+
+    @torch.no_grad()
+    def set_first_layer(self, weights: NDArray[np.float32], bias: NDArray[np.float32]) -> None:
+        """Start the first layer from given weights (features, width) and bias."""
+        self.words.copy_(torch.from_numpy(weights))
+        self.bias.copy_(torch.from_numpy(bias))
 
     def forward(self, rows: SparseBatch, generator: torch.Generator | None = None) -> Tensor:
         """Compute the logits psi (documents, bits)."""

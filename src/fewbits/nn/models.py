@@ -62,7 +62,12 @@ class Model(Networks):
     """
 
     def __init__(
-        self, shape: Shape, mean_row: Tensor, mean_labels: Tensor | None, generator: torch.Generator | None = None
+        self,
+        shape: Shape,
+        mean_row: Tensor,
+        mean_labels: Tensor | None,
+        generator: torch.Generator | None = None,
+        decoded_words: Tensor | None = None,  # columns of the words that the decoder predicts; by default all
     ) -> None:
         super().__init__()
         self.encoder = Encoder(
@@ -75,7 +80,8 @@ class Model(Networks):
             generator=generator,
         )
         # The biases start as if every document were the mean one: codes need not learn what all documents share.
-        self.decoder = SoftmaxReadout(shape.n_bits, log_of_mean(mean_row), generator=generator)
+        decoded = mean_row if decoded_words is None else mean_row[decoded_words]
+        self.decoder = SoftmaxReadout(shape.n_bits, log_of_mean(decoded), generator=generator)
         self.classifier = None
         if mean_labels is not None:
             large = {"initial_scale": (2 / (shape.n_bits + len(mean_labels))) ** 0.5}

@@ -146,7 +146,8 @@ def _metric_table(metric: str, title: str, results: list[Result]) -> str:
 def _changed_parameters(result: Result) -> tuple[str, ...]:
     """Return the parameters that differ from the method's preset, as ``--set`` takes them."""
     preset = json.loads(json.dumps(make_hasher(result.method, result.bits).get_params(), default=str))
-    changed = {name: value for name, value in result.parameters.items() if value != preset.get(name)}
+    parameters = {**METHODS[result.method].hasher.legacy_values, **result.parameters}
+    changed = {name: value for name, value in parameters.items() if value != preset.get(name)}
     return tuple(f"{name}={json.dumps(value)}" for name, value in changed.items())
 
 

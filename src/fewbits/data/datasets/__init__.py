@@ -2,7 +2,7 @@
 
 from fewbits.data.datasets.base import PARTS, Dataset, Part, Source, Split, TermTable, assign_split
 from fewbits.data.datasets.generalisation import CORPORA, GENERALISATION_SOURCES, HALVES
-from fewbits.data.datasets.loading import SOURCES, find_source, load_dataset
+from fewbits.data.datasets.loading import SOURCES, find_source, is_source, load_dataset
 
 __all__ = [
     "CORPORA",
@@ -17,5 +17,6 @@ __all__ = [
     "TermTable",
     "assign_split",
     "find_source",
+    "is_source",
     "load_dataset",
 ]

@@ -1,4 +1,4 @@
-"""Small and middle-sized corpora made from the benchmark archives, to check settings on corpora they were not chosen on.
+"""Corpora made from the benchmark archives, to check settings on others than those they were chosen on.
 
 Everything follows from hashes of ids: documents, split into two halves, and queries. Settings may be chosen on the
 corpora of half A; those of half B are only reported. The documents of arXiv, 20 Newsgroups and the docstrings are

@@ -104,11 +104,15 @@ def find_source(name: str | Path) -> Source:
     """Return the source of a data set, by its name or the path of a ``.mat`` file."""
     if str(name).endswith(".mat"):
         return Source(Path(name).name, read_matlab, (0.8, 0.9), 0)
-    sources = {**SOURCES, **GENERALISATION_SOURCES}
-    if name not in sources:
+    if not is_source(name):
         allowed = ", ".join(SOURCES) + ", general-… (see docs/generalisation.md) or a .mat file"
         raise ParameterError("unknown data set", allowed=allowed, got=repr(name))
-    return sources[str(name)]
+    return {**SOURCES, **GENERALISATION_SOURCES}[str(name)]
+
+
+def is_source(name: str | Path) -> bool:
+    """Return whether there is a data set of this name, other than a ``.mat`` file."""
+    return name in SOURCES or name in GENERALISATION_SOURCES
 
 
 def _read(source: Source, path: Path) -> list[Document] | TermTable:
@@ -161,7 +165,7 @@ def _from_documents(source: Source, documents: list[Document], contents: str) ->
     )
 
 
-def _tie_breakers(name: str) -> list[str]:
+def _tie_breakers(name: str) -> list[str] | None:
     """Return the words of the vocabulary that are as frequent as others which no longer fit.
 
     The protocol follows scikit-learn, whose choice among equally frequent words depends on the processor. The choice of
@@ -170,7 +174,7 @@ def _tie_breakers(name: str) -> list[str]:
     words: dict[str, list[str]] = json.loads(
         files("fewbits.data.datasets").joinpath("tied-words.json").read_text(encoding="utf-8")
     )
-    return words.get(name, [])
+    return words.get(name)
 
 
 def _from_terms(source: Source, table: TermTable, contents: str) -> Dataset:
