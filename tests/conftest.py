@@ -15,7 +15,7 @@ from hypothesis import settings
 from scipy import sparse
 
 from fewbits import Dataset, Document, SearchEngine, load_dataset
-from fewbits.data.datasets import SOURCES
+from fewbits.data.datasets import find_source
 from fewbits.data.datasets.base import cache_folder, find_archive
 from fewbits.errors import MissingFileError
 from helpers.corpora import tiny_documents
@@ -43,7 +43,7 @@ def benchmark_set() -> Callable[[str], Dataset]:
     loaded: dict[str, Dataset] = {}
 
     def load(name: str) -> Dataset:
-        archive = SOURCES[name].archive
+        archive = find_source(name).archive
         assert archive is not None
         try:
             find_archive(archive)  # without an address: nothing is downloaded

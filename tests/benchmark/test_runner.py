@@ -30,7 +30,7 @@ from fewbits.benchmark.runner import Step, _environment, run_all
 from fewbits.benchmark.spec import SUITES, Spec, load_suite
 from fewbits.cli import app
 from fewbits.cli.benchmark import track_runs
-from fewbits.data.datasets import SOURCES
+from fewbits.data.datasets import GENERALISATION_SOURCES, SOURCES
 from fewbits.errors import DataError, MissingFileError, ParameterError
 from fewbits.hashers.registry import METHODS
 from helpers.corpora import topic_rows
@@ -60,7 +60,7 @@ def test_a_built_in_suite_names_existing_methods_and_data_sets(name: str) -> Non
     suite = load_suite(name)
     assert suite.title
     assert {spec.method for spec in suite.specs} <= set(METHODS)
-    assert {spec.dataset for spec in suite.specs} <= set(SOURCES)
+    assert {spec.dataset for spec in suite.specs} <= {*SOURCES, *GENERALISATION_SOURCES}
 
 
 def test_the_quick_suite_needs_no_archive_and_the_paper_suite_has_every_method_set_and_length() -> None:

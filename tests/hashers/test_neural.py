@@ -69,7 +69,8 @@ def test_codes_are_those_of_the_networks_that_were_trained(
         return train(self, model, *rest, **options)
 
     monkeypatch.setattr(NeuralHasher, "_train", train_and_keep)
-    hasher = PairwiseHasher(**{**QUICK, "epochs": 5}, hidden=hidden, learning_rate=0.01, svm_share=0.0)
+    options = {**QUICK, "epochs": 5, "learning_rate": 0.01, "svm_share": 0.0, "posterior_weight": 0}
+    hasher = PairwiseHasher(**options, hidden=hidden)
     hasher.fit(ROWS, CLASSES)
     with torch.no_grad():
         logits = trained[-1].eval().encoder(SparseBatch.from_rows(NEW_ROWS)).numpy()

@@ -26,6 +26,8 @@ from fewbits.benchmark.own import (
 )
 from fewbits.benchmark.report import write_report
 from fewbits.benchmark.report.comparison import render_comparison
+from fewbits.benchmark.report.generalisation import SUITE as GENERALISATION
+from fewbits.benchmark.report.generalisation import render_tables
 from fewbits.benchmark.results import Result, Store, compare, load_baseline, load_failures, load_results
 from fewbits.benchmark.runner import Step, run_all
 from fewbits.benchmark.spec import load_suite
@@ -53,7 +55,10 @@ bench = typer.Typer(
 @bench.command("run")
 def bench_run(
     suite: Annotated[
-        str, typer.Argument(metavar="SUITE", help="quick, paper, scale, ablation, estimators, or a .toml file.")
+        str,
+        typer.Argument(
+            metavar="SUITE", help="quick, paper, scale, ablation, estimators, generalisation, or a .toml file."
+        ),
     ],
     jobs: Jobs = 1,
     retry: Annotated[bool, typer.Option("--retry", help="Repeat runs that failed.")] = False,
@@ -66,6 +71,8 @@ def bench_run(
     failures = 0
     for step in track_runs(run_all(load_suite(suite).specs, results, jobs=jobs, retry=retry)):
         failures += step.failed_before if step.result is None else step.result.error is not None
+    if suite == GENERALISATION:
+        print(render_tables(Store(load_results(results), load_failures(results))))
     if failures:
         print_status(f"{plural(failures, 'run')} failed; repeat with --retry.")
         raise typer.Exit(1)

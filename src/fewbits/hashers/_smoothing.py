@@ -25,6 +25,7 @@ RIDGE_STEPS = 10  # of conjugate gradients; to stop early is part of the regular
 ROTATION_STEPS = 50
 ROTATION_STEPS_LONG = 5  # for codes longer than the space has dimensions, where a step is slow
 LOGIT_SPREAD = 3.0  # standard deviation of the first logits at 8 bits; it decreases with the root of the length
+MINIMUM_SPREAD = 1e-6  # of places along the directions: below it there are only rounding errors
 BLOCK_ROWS = 10_000
 AGREEMENT_DEPTH, AGREEMENT_SAMPLE = 100, 1000
 Floats = NDArray[np.float32]
@@ -100,7 +101,7 @@ def rotated_start(X: Any, weights: Floats, n_bits: int, seed: int) -> Layer | No
     rotation = fit_rotation(centred @ directions, n_bits, steps, np.random.RandomState(seed))
     projection = directions @ rotation
     spread = (centred @ projection).std()
-    if not np.isfinite(spread) or spread <= np.finfo(np.float32).tiny:
+    if not np.isfinite(spread) or spread <= MINIMUM_SPREAD:
         return None
     scale = LOGIT_SPREAD * (8 / n_bits) ** 0.5 / spread
     return (weights @ projection * scale).astype(np.float32), (-scale * (mean @ projection)).astype(np.float32)

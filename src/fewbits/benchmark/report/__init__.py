@@ -6,6 +6,7 @@ from pathlib import Path
 
 from fewbits.benchmark.experiments import EXPERIMENTS, EstimatorComparison, LatentSpace
 from fewbits.benchmark.report.comparison import render_comparison
+from fewbits.benchmark.report.generalisation import has_generalisation_results, render_generalisation
 from fewbits.benchmark.report.page import render_page
 from fewbits.benchmark.report.tables import render_results
 from fewbits.benchmark.results import Store, load_failures, load_results
@@ -18,11 +19,14 @@ def write_report(results: Path, docs: Path) -> list[Path]:
     """Write all pages to a folder; the page of an experiment is omitted if there are no facts."""
     succeeded, failed = list(load_results(results)), list(load_failures(results))
     figures = LatentSpace.load(results)
+    store = Store(succeeded, failed)
     pages = {
         "results.md": render_results(succeeded),
-        "comparison.md": render_comparison(Store(succeeded, failed), figures),
+        "comparison.md": render_comparison(store, figures),
         "report.html": render_page(succeeded, figures, EstimatorComparison.load(results), failed),
     }
+    if has_generalisation_results(store):
+        pages["generalisation.md"] = render_generalisation(store)
     for experiment in EXPERIMENTS:
         if experiment.page is not None and (facts := experiment.load(results)):
             pages[experiment.page] = experiment.render(facts)

@@ -67,8 +67,9 @@ def collection_table(store: Store, dataset: str, setting: str) -> Table:
 def ablation_table(store: Store, parameter: str) -> Table:
     """Return the precision over the values of one parameter, with the published figures if there are any."""
     name, description = ABLATIONS[parameter]
-    specs = [spec for spec in load_suite("ablation").specs if set(spec.parameters) == {parameter}]
+    specs = [spec for spec in load_suite("ablation").specs if set(spec.parameters) - set(_fixed(spec)) == {parameter}]
     series = list(dict.fromkeys((spec.method, spec.dataset, spec.bits) for spec in specs))
+    fixed = {spec.method: _fixed(spec) for spec in specs}
     tried = {_hashable(spec.parameters[parameter]) for spec in specs}
     presets = {_hashable(spec.preset_value(parameter)) for spec in specs}
     values = sorted(tried | presets, key=lambda value: (isinstance(value, str), value))
@@ -77,7 +78,7 @@ def ablation_table(store: Store, parameter: str) -> Table:
 
     def row(method: str, dataset: str, bits: int) -> Row:
         title = METHODS[method].title
-        runs = [Spec(method, dataset, bits, 0, parameters={parameter: value}) for value in values]
+        runs = [Spec(method, dataset, bits, 0, parameters={**fixed[method], parameter: value}) for value in values]
         cells = [
             Cell(store.precisions([run]), published.get((title, value)))
             for run, value in zip(runs, values, strict=True)
@@ -217,6 +218,13 @@ def _length_columns() -> list[str]:
 def _cells(store: Store, specs: Sequence[Spec], method: str, published: dict[int, float]) -> list[Cell]:
     """Return the cells of one method, one per code length."""
     return [Cell(store.precisions(_where(specs, method=method, bits=bits)), published.get(bits)) for bits in LENGTHS]
+
+
+def _fixed(spec: Spec) -> dict[str, Any]:
+    """Return the parameters of a specification that keep the settings of an earlier default."""
+    return {
+        name: spec.parameters[name] for name in METHODS[spec.method].hasher.legacy_values if name in spec.parameters
+    }
 
 
 def _hashable(value: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import TypeVar
 from fewbits.benchmark.experiments import markdown_table
 from fewbits.benchmark.report.published import CHOSEN_WITH_LABELS
 from fewbits.benchmark.results import Result
+from fewbits.data.datasets import GENERALISATION_SOURCES
 from fewbits.hashers.registry import METHODS, make_hasher
 
 
@@ -105,7 +106,8 @@ def render_results(results: Iterable[Result], part: str = "test") -> str:
     """Render the tables of all results on one part, one table per data set and metric."""
     groups: defaultdict[tuple[str, str], list[Result]] = defaultdict(list)
     for result in results:
-        if result.part == part:  # results on different versions of the data are not combined
+        # results on different versions of the data are not combined; the small corpora have a page of their own
+        if result.part == part and result.dataset not in GENERALISATION_SOURCES:
             groups[result.dataset, result.data_fingerprint].append(result)
     return "\n".join([INTRODUCTION, *(_render_dataset(groups[key]) for key in sorted(groups))])
 
