@@ -248,7 +248,7 @@ def track_runs(steps: Iterable[Step]) -> Iterator[Step]:
             bar.update(task, completed=step.done, total=step.total, description="Running", ends=ends)
             if step.result is None:
                 failed = f" ({step.failed_before} failed)" if step.failed_before else ""
-                print_status(f"{step.finished_before} runs are finished{failed}, {step.total} to do")
+                print_status(f"{step.finished_before} runs already finished{failed}, {step.total} to do")
             else:
                 print_status(f"[{step.done}/{step.total}] {_summary(step.result)}")
             yield step
