@@ -210,7 +210,7 @@ def filled() -> FlatIndex:
             r"k, the number of hits.*allowed: 1 to 2, the documents in the index; got: 3",
         ),
         (lambda i, c: i.search(c, 0), ParameterError, r"k, the number of hits"),
-        (lambda i, c: FlatIndex(12).search(c, 1), ParameterError, r"allowed: nothing yet"),
+        (lambda i, c: FlatIndex(12).search(c, 1), ParameterError, r"allowed: no value"),
         (lambda i, c: i.within(c, 13), ParameterError, r"radius, the bits that may differ.*allowed: 0 to 12; got: 13"),
         (lambda i, c: i.within(c, -1), ParameterError, r"radius"),
         (

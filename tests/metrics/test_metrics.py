@@ -212,7 +212,11 @@ def test_bit_usage_of_a_small_table_of_codes() -> None:
             DataError,
             "labels of queries and database differ in kind",
         ),
-        (lambda: neighbour_recall([[0]], [[1]], [[-1]], k=1), DataError, r"nearest must hold rows of the database"),
+        (
+            lambda: neighbour_recall([[0]], [[1]], [[-1]], k=1),
+            DataError,
+            r"nearest must contain row numbers of the database",
+        ),
         (
             lambda: neighbour_recall([[0], [1]], [[1]], [[0]], k=1),
             DataError,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.preprocessing import MultiLabelBinarizer
 
@@ -148,3 +148,20 @@ def pair_signs(left: Any, right: Any = None, *, paired: bool = False) -> NDArray
         share_label = (left.astype(np.int32) @ right.T.astype(np.int32)).toarray() > 0
         both_labelled = np.outer(*is_labelled)
     return np.where(both_labelled, np.where(share_label, 1, -1), 0).astype(np.int8)
+
+
+def checked_pairs(pairs: ArrayLike, same: ArrayLike, n_rows: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Validate pairs (m, 2) of row numbers and whether each belongs together (m,)."""
+    pair_rows, is_similar = np.asarray(pairs), np.asarray(same)
+    is_integer = pair_rows.dtype.kind in "iu"
+    if pair_rows.ndim != 2 or pair_rows.shape[1] != 2 or not is_integer or is_similar.shape != pair_rows.shape[:1]:
+        shapes = f"{pair_rows.shape} of {pair_rows.dtype}, {is_similar.shape}"
+        raise DataError(
+            "pairs or same has the wrong shape or type", allowed="integers of shape (m, 2), and shape (m,)", got=shapes
+        )
+    if not len(pair_rows) or pair_rows.min() < 0 or pair_rows.max() >= n_rows:
+        raise DataError("pairs must contain row numbers of X", allowed=f"0 to {n_rows - 1}, one pair or more")
+    if not np.isin(is_similar, (0, 1)).all():
+        wrong = is_similar[~np.isin(is_similar, (0, 1))][0]
+        raise DataError("same must say whether each pair is similar", allowed="True or False, 1 or 0", got=wrong)
+    return pair_rows.astype(np.int64), is_similar.astype(bool)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fewbits.data.labels import check_labels
-from fewbits.errors import DataError
+from fewbits.data.labels import check_labels, checked_pairs
 from fewbits.hashers._neural import NeuralHasher
 from fewbits.hashers._parameters import as_prior, as_range, check_choice, default_neighbors, has_few_words
 from fewbits.hashers._posterior import default_posterior_weight, fit_posterior, has_posterior_classes
@@ -333,20 +332,3 @@ class PairwiseHasher(NeuralHasher):
         )
         sampled = self.pair_distance == "sampled"
         return Objective(weights, make_estimator(self.estimator), PairLoss(self.margin), sample_pairs=sampled)
-
-
-def checked_pairs(pairs: ArrayLike, same: ArrayLike, n_rows: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Validate pairs (m, 2) of row numbers and whether each belongs together (m,)."""
-    pair_rows, is_similar = np.asarray(pairs), np.asarray(same)
-    is_integer = pair_rows.dtype.kind in "iu"
-    if pair_rows.ndim != 2 or pair_rows.shape[1] != 2 or not is_integer or is_similar.shape != pair_rows.shape[:1]:
-        shapes = f"{pair_rows.shape} of {pair_rows.dtype}, {is_similar.shape}"
-        raise DataError(
-            "pairs or same has the wrong shape or type", allowed="integers of shape (m, 2), and shape (m,)", got=shapes
-        )
-    if not len(pair_rows) or pair_rows.min() < 0 or pair_rows.max() >= n_rows:
-        raise DataError("pairs must contain row numbers of X", allowed=f"0 to {n_rows - 1}, one pair or more")
-    if not np.isin(is_similar, (0, 1)).all():
-        wrong = is_similar[~np.isin(is_similar, (0, 1))][0]
-        raise DataError("same must say whether each pair is similar", allowed="True or False, 1 or 0", got=wrong)
-    return pair_rows.astype(np.int64), is_similar.astype(bool)
