@@ -71,7 +71,7 @@ def test_a_corpus_with_pairs_gives_a_recommendation(corpus: Path, tmp_path: Path
     output = " ".join(done.stdout.split())
     assert "Use pairwise with 16 bits: share of pairs in the right order" in output
     assert "2 bytes per document" in output
-    assert "It is fitted on texts and pairs" in output
+    assert "It is trained on texts and pairs" in output
 
 
 def test_labels_unrelated_to_the_texts_give_no_recommendation(corpus: Path) -> None:

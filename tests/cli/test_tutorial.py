@@ -112,7 +112,7 @@ def test_the_commands_of_the_tutorial_succeed_in_order(outputs: dict[str, str], 
     assert "Added 100 documents; the engine now has 400" in printed_by(outputs, "fewbits add")
     assert "Removed 2 documents; the engine now has 398" in printed_by(outputs, "fewbits add")
     assert "retraining is not needed" in printed_by(outputs, "fewbits info")
-    assert "Take " in printed_by(outputs, "fewbits bench own")
+    assert "Use " in printed_by(outputs, "fewbits bench own")
     assert len((folder / "answers.jsonl").read_text().splitlines()) == 2
 
 

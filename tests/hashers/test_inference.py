@@ -23,6 +23,9 @@ def torch_logits(hasher: Any, rows: Any) -> Any:
     x = SparseBatch.from_rows(rows).matmul(table) + start
     for weights, bias in later:
         x = torch.relu(x) @ weights + bias
+    if (posterior := getattr(hasher, "posterior_", None)) is not None:
+        table, start, codewords = map(torch.from_numpy, (posterior.weights, posterior.bias, posterior.codewords))
+        x = x + torch.softmax(SparseBatch.from_rows(rows).matmul(table) + start, dim=1) @ codewords
     return x.numpy()
 
 

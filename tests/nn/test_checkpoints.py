@@ -29,7 +29,6 @@ def show(record):
     print(record["epoch"], flush=True)
 options = {"epochs": 30, "refinements": 1, "validation_fraction": 0.1, "callbacks": (show,)}
 hasher = BernoulliVAE(16, random_state=0, **options, checkpoint=sys.argv[1] or None)
-ROWS, _ = topic_rows()
 hasher.fit(ROWS)
 import numpy as np
 np.save(sys.argv[3], hasher.transform(ROWS))
