@@ -1,0 +1,47 @@
+"""Awkward queries: other scripts, numbers, codes, plurals, one word, unknown words, and the hit that must be found."""
+
+from __future__ import annotations
+
+import pytest
+
+from fewbits import SearchEngine
+from fewbits.errors import DataError
+from helpers.awkward import QUERIES, TEXTS
+
+MIXED = [  # known and unknown words, repetitions, and operators
+    ("zyzzyva xqzzt", 31), ("qwrtpsd marathon", 13), ("vitamin  \t b12\n", 29), ("camera camera iphone 15", 10),
+    ("CAMERA -14 iphone", 10), ("-zyzzyva marathon", 13), ('"running shoes"', 13), ('"shoes running" marathon', 13),
+    ("memor*", 14), ("study of mouse memories", 14), ("deficiencies", 29), ("symptom treatments", 12), ("r&d", 17),
+    ("8J0 035 500 F", 7), ("rtx_3080", 6), ("au lait", 25),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def engine() -> SearchEngine:
+    return SearchEngine.from_texts(TEXTS.values(), ids=TEXTS, n_bits=8, method="itq", language="english")
+
+
+@pytest.mark.parametrize("rank", ["hybrid", "words"])
+@pytest.mark.parametrize(("query", "expected"), QUERIES + MIXED)
+def test_an_awkward_query_finds_its_document_first(engine: SearchEngine, query: str, expected: int, rank: str) -> None:
+    assert engine.search(query, 5, rank=rank)[0].id == expected
+
+
+@pytest.mark.parametrize("query", ["xqzzt", "взxq", "🙂", "龘龘"])
+def test_a_query_that_no_document_has_a_word_of_is_an_error_with_advice(engine: SearchEngine, query: str) -> None:
+    with pytest.raises(DataError, match=r"the query has no known word .* Use other or more words"):
+        engine.search(query)
+
+
+@pytest.mark.parametrize(
+    ("language", "query", "expected"),
+    [
+        ("russian", "площади Москве", "Москва — столица России, ёлка на площадь"),
+        ("french", "paralyser grèves", "La grève générale a paralysé les transports"),
+        ("german", "Straßen Größen", "Größe und Straße in München"),
+    ],
+)
+def test_inflected_words_are_found_in_the_language_of_the_engine(language: str, query: str, expected: str) -> None:
+    texts = [expected, "2020 2021", "RTX-4090 graphics card", "heart attack"]
+    engine = SearchEngine.from_texts(texts, n_bits=8, method="itq", language=language)
+    assert engine.search(query, 1, rank="words")[0].text == expected
