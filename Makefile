@@ -62,6 +62,7 @@ bench: $(VENV)/.dev
 	$(BIN)/fewbits bench supervision --save
 	$(BIN)/fewbits bench speed --save
 	$(BIN)/fewbits bench known-items --save
+	for name in cacm cranfield; do $(BIN)/fewbits bench search $(FEWBITS_DATA)/judged/$$name --bits 64 --bits 128 --seed 0 --seed 1 --seed 2 --save; done
 	$(MAKE) results
 
 results: $(VENV)/.dev
@@ -94,7 +95,7 @@ $(VENV)/.train: pyproject.toml requirements.lock
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.train
-	$(PIP_INSTALL) --editable '.[train,tune,parquet,onnx,report,download,serve,map,dev]'
+	$(PIP_INSTALL) --editable '.[train,tune,parquet,onnx,report,retrieval,download,serve,map,dev]'
 	touch $@
 
 clean:

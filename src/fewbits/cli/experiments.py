@@ -14,10 +14,12 @@ from fewbits.benchmark.experiments import (
     EstimatorComparison,
     Experiment,
     KnownItemSearch,
+    SearchQuality,
     ServiceLoad,
     SupervisionComparison,
     TrainingTime,
 )
+from fewbits.benchmark.experiments.judged import LAYOUT, read_collection
 from fewbits.benchmark.experiments.known_items import TRAINING_SIZE, split_titles
 from fewbits.benchmark.runner import run_all
 from fewbits.benchmark.spec import Spec
@@ -27,7 +29,7 @@ from fewbits.cli.options import AsJson, Jobs, ResultsFolder, renamed
 from fewbits.cli.output import err, print_json, print_status, print_table, track_progress
 from fewbits.data.datasets import load_dataset
 from fewbits.errors import MissingFileError, ParameterError
-from fewbits.hashers.registry import METHODS
+from fewbits.hashers.registry import METHODS, WITHOUT_LABELS
 
 BENCHMARK_SETS = ["ng20", "reuters", "tmc", "arxiv"]
 Part = Annotated[str, typer.Option(help="Part that supplies the queries: test or validation.")]
@@ -219,6 +221,28 @@ def bench_known_items(
         training_size=learn_from,
         checkpoint=checkpoint,
         progress=print_status,
+    )
+    _run(experiment, results if save else None)
+
+
+@bench.command("search")
+def bench_search(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help=f"Collection in BEIR's layout: {LAYOUT}.")],
+    bits: Annotated[list[int] | None, typer.Option("--bits", help="Code length; repeatable. [default: 64]")] = None,
+    seed: Annotated[list[int] | None, typer.Option("--seed", help="Seed; repeatable. [default: 0]")] = None,
+    method: Annotated[str, typer.Option(help="Hashing method.")] = WITHOUT_LABELS,
+    weight: Annotated[
+        float | None, typer.Option(help="Weight of the codes, relative to the words. [default: as in a search]")
+    ] = None,
+    save: Annotated[bool, typer.Option("--save", help="Write one JSON file per code length and seed.")] = False,
+    results: ResultsFolder = Path("results"),
+) -> None:
+    """Measure a search on queries with relevance judgements, beside BM25 by the package bm25s.
+
+    Example: fewbits bench search cranfield --bits 64 --bits 128 --save
+    """
+    experiment = SearchQuality(
+        read_collection(folder), bits or [64], seed or [0], method, weight, progress=print_status
     )
     _run(experiment, results if save else None)
 

@@ -5,9 +5,6 @@ Titles are queries against the bodies alone. The weight of the codes is chosen o
 
 from __future__ import annotations
 
-import os
-import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fewbits.benchmark.experiments.base import Experiment, markdown_table
+from fewbits.benchmark.experiments.judged import CosineSearch, Find, engine_search, run_queries, saved_and_loaded
 from fewbits.data import Document, DocumentId
 from fewbits.data.datasets import Dataset
 from fewbits.errors import DataError
@@ -33,8 +31,6 @@ CODES, BITS = "codes alone", "codes, bits weighed by certainty"
 WORDS, HYBRID = "words alone", "words and codes"
 SHORTLIST = "codes, then words of a shortlist"  # in earlier files
 RANKING_TITLES = {BITS: "codes, bits weighted by confidence", SHORTLIST: "codes, then cosine of a shortlist"}
-
-Find = Callable[[str], Sequence[DocumentId]]
 
 
 @dataclass(frozen=True)
@@ -71,7 +67,7 @@ class Comparison:
     learnt_from: int  # documents the hasher was fitted on
     default_shortlist: int | None  # in earlier files
     rows: list[KnownItems]
-    load: float | None = None  # of the machine during the measurement, per core; None if unknown
+    load: float | None = None  # of the machine per core, in earlier files, whose times are on the clock
     default_weight: float | None = None
 
 
@@ -115,8 +111,8 @@ class KnownItemSearch(Experiment[Comparison]):
         queries = {name: [documents[row] for row in chosen] for name, chosen in samples.items()}
         for n_bits in self.lengths:
             self.progress(EXACT)
-            exact = _exact_search(vectorizer, rows, [document.id for document in documents])
-            baseline = {name: _measure(exact, EXACT, name, titles) for name, titles in queries.items()}
+            exact = CosineSearch(vectorizer, rows, [document.id for document in documents])
+            baseline = {name: _measure(exact.find, EXACT, name, titles) for name, titles in queries.items()}
             self.progress(f"fitting {n_bits} bits")
             engine, training_size = self._fit(vectorizer, rows, n_bits)
             measured = [*baseline.values(), *self._rankings(engine, queries, baseline)]
@@ -128,8 +124,7 @@ class KnownItemSearch(Experiment[Comparison]):
                 training_size,
                 None,
                 measured,
-                _machine_load(),
-                SEMANTIC_WEIGHT,
+                default_weight=SEMANTIC_WEIGHT,
             )
 
     def _fit(self, vectorizer: TextVectorizer, rows: Any, n_bits: int) -> tuple[SearchEngine, int]:
@@ -158,12 +153,10 @@ class KnownItemSearch(Experiment[Comparison]):
             (HYBRID, {"rank": "hybrid"}, "reported"),
             *((HYBRID, {"rank": "hybrid", "weight": weight}, "choosing") for weight in self.weights),
         ]
-        with tempfile.TemporaryDirectory(prefix="fewbits-known-items-") as folder:
-            engine.save(Path(folder) / "engine")
-            loaded = SearchEngine.load(Path(folder) / "engine", verify=False)
+        with saved_and_loaded(engine) as (loaded, _):
             for ranking, options, titles in rankings:
                 self.progress(ranking)
-                facts = _measure(_engine_search(loaded, options), ranking, titles, queries[titles])
+                facts = _measure(engine_search(loaded, **options), ranking, titles, queries[titles])
                 exact_share = baseline[titles].share
                 of_exact = round(facts.share / exact_share, 3) if exact_share else 1.0
                 yield replace(facts, of_exact=of_exact, weight=options.get("weight"))
@@ -198,39 +191,11 @@ class KnownItemSearch(Experiment[Comparison]):
         return "\n".join(parts)
 
 
-def _machine_load() -> float | None:
-    """Return the load of the machine over the last 15 minutes per core, if the system reports it."""
-    return round(os.getloadavg()[2] / (os.cpu_count() or 1), 2) if hasattr(os, "getloadavg") else None
-
-
-def _engine_search(engine: SearchEngine, options: dict[str, Any]) -> Find:
-    return lambda title: [hit.id for hit in engine.search(title, DEPTH, **options)]
-
-
-def _exact_search(vectorizer: TextVectorizer, rows: Any, ids: Sequence[DocumentId]) -> Find:
-    columns = rows.T.tocsr()
-
-    def find(title: str) -> Sequence[DocumentId]:
-        similarities = (vectorizer.transform([title]) @ columns).toarray()[0]
-        return [ids[row] for row in np.argsort(-similarities, kind="stable")[:DEPTH]]
-
-    return find
-
-
 def _measure(find: Find, ranking: str, titles: str, documents: Sequence[TitledDocument]) -> KnownItems:
-    n_found = 0
-    seconds = []
-    for document in documents:
-        start = time.perf_counter()
-        try:
-            n_found += document.id in find(document.title)
-        except DataError:  # a title without a word of the vocabulary finds nothing
-            continue
-        finally:
-            seconds.append(time.perf_counter() - start)
-    milliseconds = round(float(np.median(seconds)) * 1000, 2)
+    answers, milliseconds = run_queries(find, [document.title for document in documents], DEPTH)
+    n_found = sum(document.id in answer for document, answer in zip(documents, answers, strict=True))
     share = round(n_found / len(documents), 4)
-    return KnownItems(ranking, None, titles, len(documents), share, 1.0, milliseconds)
+    return KnownItems(ranking, None, titles, len(documents), share, 1.0, round(milliseconds, 2))
 
 
 def _table(rows: Sequence[KnownItems]) -> str:
@@ -254,8 +219,8 @@ INTRODUCTION = f"""\
 Rendered by `fewbits bench report`. A user looks for a particular document and types a few words of it. To simulate
 this, the titles of documents are used as queries, and only the bodies are searched. The tables show the share of titles
 whose document is among the first {DEPTH} hits, and this share relative to that of the exact tf-idf cosine over all
-documents. The time is the median per query, from text to documents, with one query at a time in one thread. If other
-processes were running, times are too long, and only their ratios within a table are meaningful.
+documents. The time is the median CPU time per query, from text to documents, with one query at a time in one thread;
+where the load of the machine is given, it is the time on the clock.
 
 A title contains little information for a short code, and codes represent what a document is about, not which document
 it is. By default, `search` therefore adds two parts: the BM25 score of the words, relative to the best hit, and
