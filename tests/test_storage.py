@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from fewbits.errors import BrokenFolderError, LockedError, MissingFileError, ParameterError
-from fewbits.storage import atomic_write, folder_state, load_folder, read_json, save_folder, write_json, writer_lock
+from fewbits.search.snapshot import folder_stamp
+from fewbits.storage import atomic_write, load_folder, read_json, save_folder, write_json, writer_lock
 
 
 def opened(folder: Path, kind: str, version: int) -> Path:
@@ -140,6 +141,7 @@ def test_concurrent_readers_and_writers_see_complete_states_only(tmp_path: Path)
 import signal
 import sys
 from pathlib import Path
+from fewbits.search.snapshot import folder_stamp
 from fewbits.storage import save_folder
 folder, mark = Path(sys.argv[1]), sys.argv[2]
 def write(generation):
@@ -185,10 +187,10 @@ def test_a_file_of_mutable_files_may_change_after_saving(tmp_path: Path) -> None
 
 
 def test_the_state_of_a_folder_changes_with_every_save(tmp_path: Path) -> None:
-    states = [folder_state(tmp_path)]
+    states = [folder_stamp(tmp_path)]
     for _ in range(3):
         save_folder(tmp_path, "test", 1, write_two)
-        states.append(folder_state(tmp_path))
+        states.append(folder_stamp(tmp_path))
     assert states[0] is None
     assert len(set(states)) == 4
 
@@ -196,6 +198,7 @@ def test_the_state_of_a_folder_changes_with_every_save(tmp_path: Path) -> None:
 LOCK_AND_WAIT = """
 import sys
 from pathlib import Path
+from fewbits.search.snapshot import folder_stamp
 from fewbits.storage import writer_lock
 with writer_lock(Path(sys.argv[1])):
     print("locked", flush=True)

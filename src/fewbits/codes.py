@@ -140,6 +140,17 @@ def differing_bits(left: NDArray[np.unsignedinteger], right: NDArray[np.unsigned
     return np.bitwise_count(left ^ right).sum(axis=1, dtype=np.int32)
 
 
+def differing_weight(
+    left: NDArray[np.unsignedinteger], right: NDArray[np.unsignedinteger], weights: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """Sum the weights of the bits of packed codes that differ from those of the row beside it, or of a single row.
+
+    >>> differing_weight(pack([[1, 1], [0, 1]]), pack([[1, 0]]), np.float32([2, 3])).tolist()
+    [3.0, 5.0]
+    """
+    return np.unpackbits(left ^ right, axis=1, count=len(weights), bitorder="big").astype(np.float32) @ weights
+
+
 def bit_column(packed: Packed, bit: int) -> NDArray[np.bool_]:
     """Return one bit of every code.
 

@@ -173,15 +173,6 @@ def load_folder(
                 raise
 
 
-def folder_state(folder: Path) -> tuple[int, int] | None:
-    """Return a value that changes with every save, from one ``stat`` call; None if nothing is saved."""
-    try:
-        status = (folder / MANIFEST).stat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_mtime_ns
-
-
 def _read_manifest(folder: Path, kind: str, version: int) -> dict[str, Any]:
     path = folder / MANIFEST
     if not path.is_file():

@@ -145,18 +145,20 @@ def test_a_corpus_that_cannot_be_fitted_is_refused(
 
 
 def test_bad_queries_are_refused_with_the_reason(engine: SearchEngine) -> None:
-    with pytest.raises(
-        ParameterError, match=r"k, the number of hits.*allowed: 1 to 60, the documents to find; got: 61"
-    ):
-        engine.search("boat", k=61)
-    with pytest.raises(ParameterError, match=r"allowed: 1 to 59, the documents to find; got: 60"):
-        engine.similar("cooking-0", k=60)
+    with pytest.raises(ParameterError, match=r"k, the number of hits, is out of range .allowed: 1 or more; got: 0"):
+        engine.search("boat", k=0)
     with pytest.raises(UnknownIdError, match="no document has the id 'nobody'"):
         engine.similar("nobody")
     with pytest.raises(DataError, match=r"the query has no known word.*got: 'xyzzy'.*other or more words"):
         engine.search("xyzzy")
     with pytest.raises(MissingFileError, match="nowhere is not a saved fewbits engine"):
         SearchEngine.load("nowhere")
+
+
+def test_more_hits_than_documents_returns_all_that_can_be_found(engine: SearchEngine) -> None:
+    assert len(engine.search("boat", k=1_000, rank="codes")) == len(engine)
+    assert len(engine.similar("cooking-0", k=1_000)) == len(engine) - 1
+    assert len(engine.search("boat", k=1_000, among=["cooking-0", "sailing-1"])) == 2
 
 
 @pytest.mark.parametrize("damage", ["truncated", "altered", "removed"])

@@ -13,11 +13,12 @@ import pytest
 
 from fewbits import Document
 from fewbits.errors import ParameterError
-from fewbits.search.lexical import LexicalSnapshot, guess_language
+from fewbits.search.lexical import LexicalSnapshot
 from fewbits.search.lexical_index import LexicalIndex
-from fewbits.search.queries import parse, plain
+from fewbits.search.store.filters import Allowed
 from fewbits.search.store.reader import Database, Reader
 from fewbits.search.store.writer import create_database, record_change
+from fewbits.search.words import guess_language, parse, plain
 from helpers.awkward import QUERIES, TEXTS
 
 
@@ -54,8 +55,8 @@ def test_an_awkward_query_finds_its_document_first(awkward: LexicalSnapshot, que
 
 
 def test_only_allowed_documents_are_found(awkward: LexicalSnapshot) -> None:
-    assert awkward.search(parse("review camera"), 5, np.array([3, 11])).positions.tolist() == [11]
-    assert not len(awkward.search(parse("review camera"), 5, np.zeros(0, np.int64)).positions)
+    assert awkward.search(parse("review camera"), 5, Allowed.of([3, 11])).positions.tolist() == [11]
+    assert not len(awkward.search(parse("review camera"), 5, Allowed.of([])).positions)
 
 
 def test_a_word_repeated_in_the_query_counts_twice(awkward: LexicalSnapshot) -> None:
@@ -101,7 +102,7 @@ def test_an_open_quote_ends_with_the_query() -> None:
 def test_many_allowed_documents_are_filtered_after_the_search() -> None:
     database = database_of({number: f"boat {number}" for number in range(1, 6_001)})
     snapshot = state(brought_up(database), database)
-    allowed = np.arange(2, 6_000)
+    allowed = Allowed.of(np.arange(2, 6_000))
     assert snapshot.search(plain("boat"), 3, allowed).positions.tolist() == [2, 3, 4]
     assert len(snapshot.search(plain("boat"), 6_000, allowed).positions) == len(allowed)
 

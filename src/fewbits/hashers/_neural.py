@@ -1,4 +1,4 @@
-"""Base class of the neural hashers: training by :mod:`fewbits.nn`, encoding without torch."""
+"""Base class of the neural hashers: their parameters, and training by :mod:`fewbits.nn`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import expit
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from fewbits.errors import DataError
 from fewbits.hashers._parameters import check_parameters, default_hidden, need_torch
@@ -23,7 +21,7 @@ from fewbits.hashers._training import (
     mean_row,
     progress_of_epochs,
 )
-from fewbits.hashers.base import EXECUTION_PARAMETERS, Hasher, Layer, Layers, encode_rows, relu
+from fewbits.hashers.base import EXECUTION_PARAMETERS, NetworkHasher
 
 if TYPE_CHECKING:
     from fewbits.nn.data import Batches
@@ -43,7 +41,7 @@ class EmptyDocumentsWarning(UserWarning):
     """Some documents have no words: nothing can be learned from them, and they all get the same code."""
 
 
-class NeuralHasher(Hasher):
+class NeuralHasher(NetworkHasher):
     """Base class of methods whose encoder is a network on sparse rows; subclasses define the training objective.
 
     Attributes
@@ -83,7 +81,6 @@ class NeuralHasher(Hasher):
 
     history_: list[dict[str, float]]
     bit_balance_: NDArray[np.float64]
-    encoder_layers_: list[Layer]
     decoder_embeddings_: NDArray[np.float32]
     decoder_bias_: NDArray[np.float32]
 
@@ -91,37 +88,6 @@ class NeuralHasher(Hasher):
         """Return the decoder's weight of each bit for each word: how much the bit raises the word's logit."""
         # the decoder of a deep auto-encoder starts from a hidden layer instead of the bits
         return self.decoder_embeddings_ if self.decoder_embeddings_.shape[1] == self.n_bits else None
-
-    def layers(self) -> Layers | None:
-        """Return the encoder's layers."""
-        check_is_fitted(self)
-        return Layers(self.encoder_layers_)
-
-    def _margins(self, X: Any) -> NDArray[np.float32]:
-        return self._logits(X)  # 0 or more: p >= 1/2
-
-    def _bit_confidence(self, margins: NDArray[np.float32]) -> NDArray[np.float32]:
-        return np.abs(2 * expit(margins) - 1)  # 0 for a bit that is 1 with probability 1/2, else up to 1
-
-    @staticmethod
-    def _activation(values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Apply the activation between the encoder's layers."""
-        return relu(values)
-
-    def _logits(self, X: Any) -> NDArray[np.float32]:
-        """Compute the encoder's outputs (rows, bits)."""
-        return encode_rows(self.encoder_layers_, X, self._activation)
-
-    def _arrays_by_name(self) -> dict[str, NDArray[Any]]:
-        arrays = super()._arrays_by_name()
-        for number, (weights, bias) in enumerate(self.encoder_layers_):
-            arrays |= {f"encoder_weights_{number}": weights, f"encoder_bias_{number}": bias}
-        return arrays
-
-    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
-        super()._restore(arrays)
-        count = sum(name.startswith("encoder_weights_") for name in arrays)
-        self.encoder_layers_ = [(arrays[f"encoder_weights_{n}"], arrays[f"encoder_bias_{n}"]) for n in range(count)]
 
     def _check_rows(self, X: Any) -> Any:
         """Check the parameters and convert X to CSR rows of words, not all of them empty."""

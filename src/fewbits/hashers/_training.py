@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from fewbits.errors import DataError
 from fewbits.features.neighbors import latent_neighbors, neighbors_by_pairs
-from fewbits.hashers.base import Layer, encode_rows, relu
+from fewbits.hashers.base import Layer, encode_rows
 
 if TYPE_CHECKING:
     from fewbits.nn.models import Networks
@@ -48,7 +48,7 @@ class TrainedNetworks:
 
     def with_logits_of_size_1(self, X: Any) -> tuple[TrainedNetworks, NDArray[np.float32]]:
         """Scale the encoder until each bit's logits have a mean size of 1 on the rows; return it and these logits."""
-        logits = encode_rows(self.encoder_layers, X, relu)
+        logits = encode_rows(self.encoder_layers, X)
         size = np.abs(logits).mean(axis=0)
         size[size == 0] = 1
         *before, (weights, bias) = self.encoder_layers
@@ -88,7 +88,7 @@ def train_with_refinements(
             neighbors = latent_neighbors(X, n_neighbors, dimensions, seed, similar_pairs)
         for number in range(refinements):
             trained = train(neighbors, REFINEMENT_BITS, f"refinement-{number}")
-            logits = encode_rows(trained.encoder_layers, X, relu)
+            logits = encode_rows(trained.encoder_layers, X)
             neighbors = neighbors_by_pairs(expit(logits) - 0.5, n_neighbors, similar_pairs)
     return train(neighbors, n_bits, FINAL_ROUND)
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.special import expit
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -21,6 +22,7 @@ from fewbits.storage import read_arrays, read_json, write_arrays, write_json
 
 Self = TypeVar("Self", bound="Hasher")
 Layer = tuple[NDArray[np.float32], NDArray[np.float32]]  # weights (inputs, outputs) and bias (outputs,)
+Activation = Literal["relu", "sigmoid"]
 
 BLOCK_ROWS = 10_000  # encoded at a time: hidden layers are wide
 
@@ -51,7 +53,7 @@ class Layers:
     """
 
     tables: list[Layer]
-    activation: Literal["relu", "sigmoid"] = "relu"  # between two layers
+    activation: Activation = "relu"  # between two layers
     posterior: Posterior | None = None
 
 
@@ -110,9 +112,12 @@ class Hasher(TransformerMixin, BaseEstimator, ABC):
         """Compute the confidence in each bit of each row, (rows, n_bits)."""
         return self._bit_confidence(self.margins(X))
 
-    def transform_with_confidence(self, X: Any) -> tuple[Bits, NDArray[np.float32]]:
-        """Encode rows and return the confidence in each bit, both from one computation of the margins."""
-        margins = self.margins(X)
+    def transform_with_confidence(self, X: Any, *, is_valid: bool = False) -> tuple[Bits, NDArray[np.float32]]:
+        """Encode rows and return the confidence in each bit, both from one computation of the margins.
+
+        Rows that are known to be valid are not checked again, which takes longer than encoding a short text.
+        """
+        margins = self._margins(X) if is_valid else self.margins(X)
         return (margins >= 0).astype(np.uint8), self._bit_confidence(margins)
 
     def bit_loadings(self) -> NDArray[np.float32] | None:
@@ -201,6 +206,41 @@ class LinearHasher(Hasher):
         return rowwise_matmul(X, self.weights_) - self.offsets_
 
 
+class NetworkHasher(Hasher):
+    """Base class of methods whose encoder is a feed-forward network, to which a class posterior may be added."""
+
+    activation: ClassVar[Activation] = "relu"
+    encoder_layers_: list[Layer]
+    posterior_: Posterior | None = None
+
+    def layers(self) -> Layers | None:
+        """Return the encoder's layers and the class posterior."""
+        check_is_fitted(self)
+        return Layers(self.encoder_layers_, self.activation, self.posterior_)
+
+    def _logits(self, X: Any) -> NDArray[np.float32]:
+        """Compute the encoder's outputs (rows, bits)."""
+        logits = encode_rows(self.encoder_layers_, X, self.activation)
+        return logits if self.posterior_ is None else logits + self.posterior_.logits(X)
+
+    def _margins(self, X: Any) -> NDArray[np.float32]:
+        return self._logits(X)  # 0 or more: p >= 1/2
+
+    def _bit_confidence(self, margins: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.abs(2 * expit(margins) - 1)  # 0 for a bit that is 1 with probability 1/2, else up to 1
+
+    def _arrays_by_name(self) -> dict[str, NDArray[Any]]:
+        arrays = super()._arrays_by_name()
+        for number, (weights, bias) in enumerate(self.encoder_layers_):
+            arrays |= {f"encoder_weights_{number}": weights, f"encoder_bias_{number}": bias}
+        return arrays
+
+    def _restore(self, arrays: dict[str, NDArray[Any]]) -> None:
+        super()._restore(arrays)
+        count = sum(name.startswith("encoder_weights_") for name in arrays)
+        self.encoder_layers_ = [(arrays[f"encoder_weights_{n}"], arrays[f"encoder_bias_{n}"]) for n in range(count)]
+
+
 def _as_json(value: Any) -> Any:
     """Convert a parameter to JSON; random generators and functions are not saved."""
     if isinstance(value, (np.generic, np.ndarray)):
@@ -219,16 +259,15 @@ def rowwise_matmul(X: Any, table: NDArray[np.float32]) -> NDArray[np.float32]:
     return np.asarray(sparse.csr_array(X, dtype=np.float32) @ table)
 
 
-def encode_rows(
-    layers: list[Layer], X: Any, activation: Callable[[NDArray[np.float32]], NDArray[np.float32]]
-) -> NDArray[np.float32]:
+def encode_rows(layers: list[Layer], X: Any, activation: Activation = "relu") -> NDArray[np.float32]:
     """Compute the last layer's outputs for rows, without torch, a block of rows at a time."""
+    activate = ACTIVATIONS[activation]
     outputs = np.empty((X.shape[0], len(layers[-1][1])), dtype=np.float32)
     for start in range(0, X.shape[0], BLOCK_ROWS):
         (weights, bias), *later = layers
         x = rowwise_matmul(X[start : start + BLOCK_ROWS], weights) + bias
         for weights, bias in later:
-            x = rowwise_matmul(activation(x), weights) + bias
+            x = rowwise_matmul(activate(x), weights) + bias
         outputs[start : start + BLOCK_ROWS] = x
     return outputs
 
@@ -242,3 +281,6 @@ def softmax(scores: NDArray[np.float32]) -> NDArray[np.float32]:
 def relu(x: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return x where it is positive, else 0."""
     return np.maximum(x, 0)
+
+
+ACTIVATIONS: dict[str, Callable[[NDArray[np.float32]], NDArray[np.float32]]] = {"relu": relu, "sigmoid": expit}

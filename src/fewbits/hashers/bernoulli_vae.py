@@ -19,7 +19,7 @@ from fewbits.hashers._training import (
     train_validation_split,
     train_with_refinements,
 )
-from fewbits.hashers.base import encode_rows, relu
+from fewbits.hashers.base import encode_rows
 
 SMALL_CORPUS = 5000  # documents
 SEED_STEP = 1000  # between the seeds of trainings from several starts
@@ -292,7 +292,7 @@ def most_agreeing(candidates: list[TrainedNetworks], X: Any, space: SmoothedSpac
     if len(candidates) == 1:
         return candidates[0]
     places = X @ space.weights
-    codes = [encode_rows(one.encoder_layers, X, relu) >= 0 for one in candidates]
+    codes = [encode_rows(one.encoder_layers, X) >= 0 for one in candidates]
     agreements = [agreement(places, one, seed) for one in codes]
     return candidates[int(np.argmax(agreements))]
 

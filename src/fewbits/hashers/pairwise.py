@@ -15,7 +15,7 @@ from fewbits.hashers._parameters import as_prior, as_range, check_choice, defaul
 from fewbits.hashers._posterior import default_posterior_weight, fit_posterior, has_posterior_classes
 from fewbits.hashers._svm import blend_with_svms
 from fewbits.hashers._training import Neighbors, TrainedNetworks, train_validation_split, train_with_refinements
-from fewbits.hashers.base import Layers, Posterior
+from fewbits.hashers.base import Posterior
 
 if TYPE_CHECKING:
     from fewbits.nn.losses import Objective
@@ -227,15 +227,6 @@ class PairwiseHasher(NeuralHasher):
         if not beside_posterior:
             return self.svm_share
         return self.svm_share / 2 if self.n_bits >= LONG_CODE else 0.0
-
-    def layers(self) -> Layers | None:
-        """Return the encoder's layers with the class posterior."""
-        layers = super().layers()
-        return None if layers is None else replace(layers, posterior=self.posterior_)
-
-    def _logits(self, X: Any) -> NDArray[np.float32]:
-        logits = super()._logits(X)
-        return logits if self.posterior_ is None else logits + self.posterior_.logits(X)
 
     def _arrays_by_name(self) -> dict[str, NDArray[Any]]:
         arrays = super()._arrays_by_name()

@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.special import expit
-from sklearn.utils.validation import check_is_fitted
 
 from fewbits.hashers._linalg import sample_rows
 from fewbits.hashers._neural import NeuralHasher
 from fewbits.hashers._parameters import as_range
-from fewbits.hashers.base import Layers
 from fewbits.validation import check_whole_number
 
 
@@ -58,6 +55,7 @@ class StackedRBM(NeuralHasher):
     """
 
     fitted_arrays = (*NeuralHasher.fitted_arrays, "pretraining_errors")
+    activation = "sigmoid"
     default_epochs = 25
     hidden: Sequence[int]
     learning_rate: float
@@ -138,12 +136,3 @@ class StackedRBM(NeuralHasher):
 
     def _learning_rate(self, n_features: int, n_bits: int) -> float:
         return self.learning_rate
-
-    def layers(self) -> Layers | None:
-        """Return the encoder's layers, with sigmoids between them."""
-        check_is_fitted(self)
-        return Layers(self.encoder_layers_, activation="sigmoid")
-
-    @staticmethod
-    def _activation(values: NDArray[np.float32]) -> NDArray[np.float32]:
-        return expit(values)

@@ -138,7 +138,7 @@ class VDSH(NeuralHasher):
         *earlier, (weights, bias) = trained.encoder_layers
         means = np.ascontiguousarray(weights[:, : self.n_bits]), bias[: self.n_bits].copy()  # without log variances
         trained = replace(trained, encoder_layers=[*earlier, means])
-        latent = encode_rows(trained.encoder_layers, batches.X, self._activation)
+        latent = encode_rows(trained.encoder_layers, batches.X, self.activation)
         self.offsets_ = _above(np.median(latent, axis=0))
         self._finalize(trained, batches.X)
 

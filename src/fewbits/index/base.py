@@ -72,6 +72,16 @@ class Index(ABC):
         """Return all ids in order of insertion."""
         return list(self.arrays()[0].tolist())
 
+    def with_changes(self, removed: NDArray[np.int64], added: NDArray[np.int64], codes: Packed) -> Index:
+        """Return a copy of an index with ascending integer ids, without some and with others, in ascending order."""
+        ids, present = self.arrays()
+        kept = ~np.isin(ids, removed)
+        all_ids = np.concatenate([ids[kept], added])
+        order = np.argsort(all_ids, kind="stable")
+        changed = type(self)(self.n_bits)
+        changed.add(all_ids[order], np.concatenate([present[kept], codes])[order])
+        return changed
+
     @abstractmethod
     def search(self, codes: ArrayLike, k: int, *, among: Ids | None = None) -> list[Neighbours]:
         """Find the k nearest documents of each query, all or ``among`` given ids (fewer if there are fewer)."""

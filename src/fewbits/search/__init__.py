@@ -3,12 +3,12 @@
 from fewbits.search.drift import Drift
 from fewbits.search.duplicates import MIN_SIMILARITY, DuplicateGroup, without_duplicates
 from fewbits.search.encoder import EncodedDocuments, ModelInfo
-from fewbits.search.engine import SearchEngine
+from fewbits.search.engine import SearchEngine, rebuild_lexical_index
 from fewbits.search.explain import BitExamples, BitMeaning, DecidingWord, ExplainedBit, Explanation
 from fewbits.search.fitting import LEARN_FROM
 from fewbits.search.rerank import Hit
 from fewbits.search.snapshot import Snapshot
-from fewbits.search.state import check_engine_folder, rebuild_lexical_index
+from fewbits.search.state import check_engine_folder
 from fewbits.search.store.filters import Condition
 
 __all__ = [

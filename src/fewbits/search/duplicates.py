@@ -20,7 +20,7 @@ from fewbits.data.document import Document, DocumentId
 from fewbits.errors import ParameterError
 from fewbits.index import Index
 from fewbits.index.multi_index import Groups
-from fewbits.search.rerank import TermVectors
+from fewbits.search.explain import TermVectors
 from fewbits.search.store.reader import Positions
 
 MIN_SIMILARITY = 0.8  # default minimum cosine of near-duplicates

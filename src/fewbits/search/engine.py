@@ -27,8 +27,8 @@ from fewbits.search.fitting import (
     store_fitted,
 )
 from fewbits.search.rerank import Hit, SearchOptions
-from fewbits.search.snapshot import Snapshot
-from fewbits.search.state import EngineState, EngineStore
+from fewbits.search.snapshot import EngineStore, Snapshot
+from fewbits.search.state import EngineState
 from fewbits.search.store.filters import Condition
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ class SearchEngine:
     [0, 1]
     """
 
-    def __init__(self, state: EngineState, folder: Path | None = None) -> None:
-        self._store = EngineStore(state, folder)
+    def __init__(self, store: EngineStore) -> None:
+        self._store = store
 
     @classmethod
     def from_documents(
@@ -81,7 +81,7 @@ class SearchEngine:
             Language whose inflections searches ignore, such as "english"; "none" for none. By default it is guessed.
         """
         options = FitOptions(n_bits, method, random_state, learn_from, verbose, notes, language)
-        return cls(EngineState(*fit_texts(documents, vectorizer, options)))
+        return cls(EngineStore(EngineState(*fit_texts(documents, vectorizer, options))))
 
     @classmethod
     def from_texts(
@@ -107,7 +107,7 @@ class SearchEngine:
         ``documents`` are in the same order and supply ids, texts and labels; without them ids are positions.
         ``options`` are those of :meth:`from_documents`, without ``vectorizer``.
         """
-        return cls(EngineState(*fit_embeddings(embeddings, documents, FitOptions(**options))))
+        return cls(EngineStore(EngineState(*fit_embeddings(embeddings, documents, FitOptions(**options)))))
 
     @classmethod
     def from_fitted(
@@ -121,7 +121,8 @@ class SearchEngine:
         notes: Mapping[str, Any] | None = None,
     ) -> SearchEngine:
         """Create an engine from fitted features and a fitted hasher, and from documents with their features."""
-        return cls(EngineState(*store_fitted(features, hasher, documents, rows, method=method, notes=notes or {})))
+        state = EngineState(*store_fitted(features, hasher, documents, rows, method=method, notes=notes or {}))
+        return cls(EngineStore(state))
 
     @classmethod
     def load(cls, folder: str | Path, *, verify: bool = True) -> SearchEngine:
@@ -129,21 +130,21 @@ class SearchEngine:
 
         ``verify`` reads everything and compares checksums; without it large files are only checked by size.
         """
-        return cls(EngineState.open(Path(folder), verify=verify), Path(folder))
+        return cls(EngineStore.open(Path(folder), verify=verify))
 
     def save(self, folder: str | Path) -> None:
         """Save to a folder, which is replaced as a whole; to make later changes in it, :meth:`load` it."""
-        self._store.latest().save(Path(folder))
+        self._store.latest().state.save(Path(folder))
 
     @property
     def features(self) -> TextVectorizer | Embeddings:
         """Return the transformer from texts or embeddings to features."""
-        return self._store.latest().model.features
+        return self._store.latest().state.model.features
 
     @property
     def hasher(self) -> Hasher:
         """Return the hasher from features to codes."""
-        return self._store.latest().model.hasher
+        return self._store.latest().state.model.hasher
 
     @property
     def n_bits(self) -> int:
@@ -163,22 +164,22 @@ class SearchEngine:
 
         An engine created from embeddings requires their ``embeddings``.
         """
-        with self._store.writer() as (model, writer):
+        with self._store.changes.writer() as (model, writer):
             return encode_and_store(writer, model, documents, embeddings, partial(writer.insert, are_new=True))
 
     def update(self, documents: Iterable[Document], embeddings: ArrayLike | None = None) -> int:
         """Replace the documents with the same ids, and return their number; if one cannot be replaced, none is."""
-        with self._store.writer() as (model, writer):
+        with self._store.changes.writer() as (model, writer):
             return encode_and_store(writer, model, documents, embeddings, writer.replace)
 
     def remove(self, ids: Iterable[DocumentId]) -> int:
         """Remove documents and return their number; an unknown id is an error, and nothing is removed."""
-        with self._store.writer() as (_, writer):
+        with self._store.changes.writer() as (_, writer):
             return writer.remove(ids)
 
     def encode(self, inputs: Any) -> Packed:
         """Compute the packed codes of texts, or of embeddings if the engine was created from them."""
-        return self._store.latest().model.encode_inputs(inputs)
+        return self._store.latest().state.model.encode_inputs(inputs)
 
     def codes(self, ids: Sequence[DocumentId]) -> Packed:
         """Return the packed codes of stored documents."""
@@ -234,10 +235,7 @@ class SearchEngine:
                 if isinstance(answer, DataError):
                     raise answer
                 return answer
-            chosen = snapshot.rank_options(k, **options)
-            return snapshot.search_encoded(
-                snapshot.model.encode_query(query), chosen, snapshot.allowed(labels, where, among)
-            )[0]
+            return snapshot.search_encoded(snapshot.model.encode_query(query), k, **options)[0]
 
     def search_many(
         self, queries: Sequence[str], k: int | None = None, **options: Unpack[SearchOptions]
@@ -306,3 +304,8 @@ class SearchEngine:
     def snapshot(self) -> AbstractContextManager[Snapshot]:
         """Open the present state for reading; it stays the same until the block ends."""
         return self._store.snapshot()
+
+
+def rebuild_lexical_index(folder: str | Path) -> int:
+    """Build the lexical index of a saved engine again from its documents, and return their number."""
+    return EngineStore.open(Path(folder), verify=False).changes.rebuild_words()

@@ -15,13 +15,27 @@ from fewbits.data.document import Document, DocumentId
 from fewbits.errors import DataError
 from fewbits.index import Index
 from fewbits.search.encoder import Encoder
-from fewbits.search.rerank import TermVectors
-from fewbits.search.store.reader import Reader
+from fewbits.search.store.reader import Positions, Reader
 from fewbits.validation import evenly_spaced
 
 MAX_WORDS = 5  # per bit
 BLOCK_VALUES = 1 << 22  # values of rows in memory at a time; a book has many words
 SAMPLE = 10_000  # documents from which words and examples of bits are computed
+
+
+@dataclass(frozen=True)
+class TermVectors:
+    """The stored tf-idf rows of all documents of one state."""
+
+    reader: Reader
+    n_features: int
+
+    def rows(self, positions: Positions) -> Any:
+        """Return tf-idf rows, (documents, features)."""
+        terms, counts = self.reader.terms(positions)
+        ends = np.concatenate([[0], counts.cumsum()])
+        columns = terms["column"].astype(np.int64)
+        return sparse.csr_array((terms["weight"], columns, ends), shape=(len(positions), self.n_features))
 
 
 @dataclass(frozen=True)

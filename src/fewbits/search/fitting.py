@@ -23,10 +23,10 @@ from fewbits.hashers.base import Hasher
 from fewbits.hashers.registry import OF_EMBEDDINGS, WITH_LABELS, WITHOUT_LABELS, find_method, make_hasher
 from fewbits.search.drift import SAMPLED_TEXTS, unknown_share
 from fewbits.search.encoder import Encoder, Model, ModelInfo, nonzero_rows
-from fewbits.search.lexical import guess_language
 from fewbits.search.lexical_index import NO_LANGUAGE, check_language
 from fewbits.search.store.reader import Database, Positions, Reader
 from fewbits.search.store.writer import Writer, create_database, record_change
+from fewbits.search.words import guess_language
 from fewbits.validation import batched, check_whole_number
 
 BLOCK = 4096  # documents encoded and stored at a time

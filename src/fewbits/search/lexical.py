@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tantivy import Filter, Occur, Query, SchemaBuilder, TextAnalyzer, TextAnalyzerBuilder, Tokenizer
+from tantivy import Occur, Query, SchemaBuilder, TextAnalyzer
 
 from fewbits.errors import BrokenFolderError
-from fewbits.features.words import ENGLISH, LONGEST, code_key, is_mixed, split
-from fewbits.search.queries import ParsedQuery
+from fewbits.search.store.filters import Allowed
+from fewbits.search.words import ParsedQuery, code_key, is_mixed, make_analyzer, split
 
 Positions = NDArray[np.int64]
 Term = tuple[str, str]  # field and text
@@ -28,14 +28,8 @@ POSITION, WORDS, CODES, VERSION = "position", "words", "codes", "version"
 REBUILD = "Run fewbits index rebuild."
 EXPANSIONS = 50  # words that a prefix stands for at most
 MAX_TERMS = 128  # of a query; of a longer one the most telling
-MAX_IN_QUERY = 5_000  # positions up to which a filter is part of the query
-LANGUAGES = (
-    "arabic", "danish", "dutch", "english", "finnish", "french", "german", "greek", "hungarian",
-    "italian", "norwegian", "portuguese", "romanian", "russian", "spanish", "swedish", "tamil", "turkish",
-)  # fmt: skip
-MIN_FUNCTION_WORDS = 0.2  # share of function words in texts of a language
+MAX_IN_QUERY = 5_000  # documents up to which a filter is part of the query
 CHECKED_TERMS = 16  # of a document, when the index is verified
-MIN_LEAD = 1.2  # of the language over the next one
 
 
 class Scored(NamedTuple):
@@ -63,15 +57,15 @@ class LexicalSnapshot:
     def __len__(self) -> int:
         return int(self.searcher.num_docs) - (self.version >= 0)
 
-    def search(self, query: ParsedQuery, k: int, allowed: Positions | None = None) -> Scored:
-        """Return the k documents with the highest scores, of those allowed (in ascending order)."""
+    def search(self, query: ParsedQuery, k: int, allowed: Allowed | None = None) -> Scored:
+        """Return the k documents with the highest scores, of those allowed."""
         scoring = self._scoring(query)
         if scoring is None or (allowed is not None and not len(allowed)):
             return Scored(np.zeros(0, np.int64), np.zeros(0, np.float32))
         if allowed is None:
             return self._top(scoring, k)
         if len(allowed) <= MAX_IN_QUERY:
-            return self._top(_among(self._position_filter(allowed), scoring), k)
+            return self._top(_among(self._position_filter(allowed.positions), scoring), k)
         return self._top_passing(scoring, k, allowed)
 
     def passing(self, query: ParsedQuery, positions: Positions) -> NDArray[np.bool_]:
@@ -115,12 +109,12 @@ class LexicalSnapshot:
         order = np.lexsort((positions, -scores))  # segments come in any order
         return Scored(positions[order], scores[order])
 
-    def _top_passing(self, query: Query, k: int, allowed: Positions) -> Scored:
+    def _top_passing(self, query: Query, k: int, allowed: Allowed) -> Scored:
         """Search deeper until k documents pass, which is soon where most are allowed."""
         depth = int(1.2 * k * self.searcher.num_docs / len(allowed)) + 10
         while True:
             found = self._top(query, depth)
-            passing = np.flatnonzero(contains(allowed, found.positions))[:k]
+            passing = np.flatnonzero(allowed.contains(found.positions))[:k]
             if len(passing) == k or len(found.positions) < min(depth, self.searcher.num_docs):
                 return Scored(found.positions[passing], found.scores[passing])
             depth *= 4
@@ -204,48 +198,9 @@ def make_schema() -> Any:
     return builder.build()
 
 
-def make_analyzer(language: str | None, *, without_function_words: bool = False) -> TextAnalyzer:
-    """Return the function from words, as :func:`split` returns them, to terms.
-
-    Accents are removed before stemming, so that a word typed without them has the same stem.
-    """
-    builder = TextAnalyzerBuilder(Tokenizer.whitespace()).filter(Filter.remove_long(LONGEST))
-    if without_function_words and language is not None:
-        is_english = language == "english"  # tantivy's own list has only 33 words
-        builder = builder.filter(Filter.custom_stopword(ENGLISH) if is_english else Filter.stopword(language))
-    builder = builder.filter(Filter.ascii_fold())
-    return (builder if language is None else builder.filter(Filter.stemmer(language))).build()
-
-
 def _repeated(query: Query, count: int) -> Query:
     return query if count == 1 else Query.boost_query(query, count)
 
 
 def _among(positions: Query, scoring: Query) -> Query:
     return Query.boolean_query([(Occur.Must, positions), (Occur.Must, scoring)])
-
-
-def contains(ascending: Positions, positions: Positions) -> NDArray[np.bool_]:
-    """Return which positions are in an ascending array."""
-    if not len(ascending):
-        return np.zeros(len(positions), dtype=np.bool_)
-    return ascending[np.minimum(np.searchsorted(ascending, positions), len(ascending) - 1)] == positions
-
-
-def guess_language(texts: Iterable[str]) -> str | None:
-    """Return the language whose function words are most frequent in texts; None if it is not clear.
-
-    >>> guess_language(["It was the best of times, it was the worst of times"])
-    'english'
-    """
-    words = split(" ".join(texts)).words
-    total = len(words.split())
-    shares = []
-    for language in LANGUAGES:
-        try:
-            analyzer = TextAnalyzerBuilder(Tokenizer.whitespace()).filter(Filter.stopword(language)).build()
-        except ValueError:  # there is no list for this language
-            continue
-        shares.append((1 - len(analyzer.analyze(words)) / max(1, total), language))
-    (first, language), (second, _) = sorted(shares, reverse=True)[:2]
-    return language if first >= MIN_FUNCTION_WORDS and first >= MIN_LEAD * second else None

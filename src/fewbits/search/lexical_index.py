@@ -19,20 +19,9 @@ import tantivy
 from tantivy import Query, TextAnalyzerBuilder, Tokenizer
 
 from fewbits.errors import FewbitsError, ParameterError
-from fewbits.features.words import split
-from fewbits.search.lexical import (
-    CODES,
-    LANGUAGES,
-    POSITION,
-    REBUILD,
-    VERSION,
-    WORDS,
-    LexicalSnapshot,
-    guess_language,
-    make_analyzer,
-    make_schema,
-)
+from fewbits.search.lexical import CODES, POSITION, REBUILD, VERSION, WORDS, LexicalSnapshot, make_schema
 from fewbits.search.store.reader import Reader
+from fewbits.search.words import LANGUAGES, guess_language, make_analyzer, split
 from fewbits.storage import read_json, write_json
 from fewbits.validation import evenly_spaced
 

@@ -7,46 +7,31 @@ relative to the best hit; the semantic part is the share of agreeing bits, weigh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from fewbits.codes import differing_bits, unpack
+from fewbits.codes import differing_bits, differing_weight
 from fewbits.data.document import DocumentId
 from fewbits.errors import ParameterError
 from fewbits.index import Index, Neighbours
 from fewbits.search.encoder import EncodedQueries
-from fewbits.search.lexical import LexicalSnapshot, contains
-from fewbits.search.queries import ParsedQuery
-from fewbits.search.store.filters import Condition
+from fewbits.search.lexical import LexicalSnapshot
+from fewbits.search.store.filters import Allowed, Condition
 from fewbits.search.store.reader import Positions, Reader
+from fewbits.search.words import ParsedQuery
 from fewbits.validation import check_whole_number
 
 HYBRID, WORDS, CODES = "hybrid", "words", "codes"
 OLD_RANKS = {"none": CODES, "bits": CODES, "words": HYBRID}  # by the value of rerank
 DEFAULT_HITS = 10
 SEMANTIC_WEIGHT = 0.75  # chosen on Cranfield, CACM and titles of arXiv; .5 to 1 are nearly as good
-LEXICAL_DEPTH = 1_000  # candidates by words; of fewer, recall@100 is lower
+LEXICAL_DEPTH = 100  # candidates by words at least
+LEXICAL_DEPTH_PER_HIT = 10  # of fewer, recall is lower
 CODES_DEPTH = 100  # candidates by codes, unless more hits are requested
 MIN_SHARE = 0.05  # filters that fewer documents pass are applied before the scan of the codes
-
-
-@dataclass(frozen=True)
-class TermVectors:
-    """The stored tf-idf rows of all documents of one state."""
-
-    reader: Reader
-    n_features: int
-
-    def rows(self, positions: Positions) -> Any:
-        """Return tf-idf rows, (documents, features)."""
-        terms, counts = self.reader.terms(positions)
-        ends = np.concatenate([[0], counts.cumsum()])
-        columns = terms["column"].astype(np.int64)
-        return sparse.csr_array((terms["weight"], columns, ends), shape=(len(positions), self.n_features))
 
 
 class SearchOptions(TypedDict, total=False):
@@ -70,7 +55,7 @@ class RankOptions:
     rank: str
     by_confidence: bool = False  # for codes: weight each differing bit by the query's confidence in it
     weight: float = SEMANTIC_WEIGHT
-    among: Positions | None = None  # candidates in ascending order; None for all
+    allowed: Allowed | None = None  # documents that pass the filters; None for all
     without: int | None = None  # a document to leave out
 
 
@@ -101,6 +86,11 @@ class Ranked:
     scores: NDArray[np.float32]
     lexical: NDArray[np.float32] | None = None  # the parts of the score
     semantic: NDArray[np.float32] | None = None
+
+    @classmethod
+    def empty(cls) -> Ranked:
+        """Return no documents."""
+        return cls(np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32))
 
     @classmethod
     def by_distance(cls, answer: Neighbours, n_bits: int) -> Ranked:
@@ -138,22 +128,11 @@ def choose_rank(options: SearchOptions, *, takes_text: bool, default: str | None
 
 
 def check_rank_options(
-    k: int | None,
-    options: SearchOptions,
-    *,
-    takes_text: bool,
-    available: int,
-    with_code: int,
-    default: str | None = None,
+    k: int | None, options: SearchOptions, *, takes_text: bool, default: str | None = None
 ) -> RankOptions:
-    """Check the options of a search; ``available`` documents can be found by words, those ``with_code`` by codes."""
+    """Check the options of a search, without its filters."""
     rank, by_confidence = choose_rank(options, takes_text=takes_text, default=default)
-    available = available if rank != CODES else with_code
-    if k is None:
-        k = min(DEFAULT_HITS, available)
-    else:
-        hint = "Ask for fewer hits, or leave k out." if k != 0 else ""
-        k = check_whole_number("k, the number of hits,", k, 1, available, why=", the documents to find", hint=hint)
+    k = DEFAULT_HITS if k is None else check_whole_number("k, the number of hits,", k, 1)
     weight = options.get("weight")
     weight = SEMANTIC_WEIGHT if weight is None else weight
     if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight < float("inf"):
@@ -163,34 +142,48 @@ def check_rank_options(
 
 def rank_by_codes(queries: EncodedQueries, options: RankOptions, index: Index) -> list[Ranked]:
     """Find the documents with the nearest codes; by plain distance, one scan answers all queries."""
-    if not len(queries):
-        return []
-    k = options.k + (options.without is not None)  # documents with an equal code may come before the one to leave out
+    k = min(options.k + (options.without is not None), len(index))  # equal codes may come before the one to leave out
+    among = coded(index, options.allowed)
+    if not k or not len(queries):
+        return [Ranked.empty() for _ in queries.codes]
     if not options.by_confidence:
-        answers = index.search(queries.codes, k, among=options.among)
+        answers = index.search(queries.codes, k, among=among)
         return [Ranked.by_distance(answer, index.n_bits).first(options) for answer in answers]
     ranked = []
     for code, confidence in zip(queries.codes, queries.confidence, strict=True):
-        answer = index.search_weighted(code[None], confidence, k, among=options.among)
+        answer = index.search_weighted(code[None], confidence, k, among=among)
         assert answer.costs is not None
         scores = 1 - answer.costs / max(float(confidence.sum()), 1e-9)
         ranked.append(Ranked(answer.ids, answer.distances, scores).first(options))
     return ranked
 
 
-def rank_by_words_and_codes(
-    query: ParsedQuery, encoded: EncodedQueries | None, options: RankOptions, index: Index, words: LexicalSnapshot
-) -> Ranked:
-    """Rank the candidates of both sides, or of words alone; a side that knows no word of the query adds nothing.
+def rank(
+    query: ParsedQuery,
+    encoded: EncodedQueries | None,
+    options: RankOptions,
+    index: Index,
+    words: LexicalSnapshot | None,
+) -> Ranked | None:
+    """Rank the documents for one query; None if neither words nor codes can answer.
 
-    Of a document beyond the candidates by words the lexical part counts as 0.
+    A hybrid search ranks the candidates of both sides. A side that knows no word of the query adds nothing, and of a
+    document beyond the candidates by words the lexical part counts as 0. Phrases that no document has count as words.
     """
+    if options.rank == CODES:
+        return None if encoded is None else rank_by_codes(encoded, options, index)[0]
+    assert words is not None
+    if query.phrases and not words.has_phrases(query):
+        query = replace(query, words=query.words + query.phrases, phrases=())
+    by_codes = encoded if options.rank == HYBRID else None
     k = options.k + (options.without is not None)
-    depth = k if options.rank == WORDS else max(LEXICAL_DEPTH, k)
-    found = words.search(query, depth, options.among)
+    depth = k if options.rank == WORDS else max(LEXICAL_DEPTH, LEXICAL_DEPTH_PER_HIT * k)
+    found = words.search(query, depth, options.allowed)
+    if not len(found.positions) and by_codes is None and not query.filters and not words.can_answer(query):
+        return None
     candidates = found.positions
-    if options.rank == HYBRID and encoded is not None:
-        near = _nearest(index, encoded, max(CODES_DEPTH, k), options.among)
+    if by_codes is not None:
+        near = _nearest(index, by_codes, max(CODES_DEPTH, k), options.allowed)
         near = near[words.passing(query, near)] if query.has_conditions else near
         candidates = np.union1d(candidates, near)
     else:
@@ -225,21 +218,34 @@ def _rounded(values: NDArray[np.float32] | None, count: int) -> list[Any]:
     return [None] * count if values is None else [round(value, 4) for value in values.tolist()]
 
 
-def _nearest(index: Index, query: EncodedQueries, k: int, among: Positions | None) -> Positions:
+def _nearest(index: Index, query: EncodedQueries, k: int, allowed: Allowed | None) -> Positions:
     """Return the documents with the nearest codes; where most pass a filter, all are searched until k of them do."""
-    if not len(index) or (among is not None and not len(among)):
+    if not len(index) or (allowed is not None and not len(allowed)):
         return np.zeros(0, dtype=np.int64)
     k = min(k, len(index))
-    if among is not None and len(among) < MIN_SHARE * len(index):
-        coded = among[contains(index.arrays()[0], among)]
-        return np.asarray(index.search(query.codes, k, among=coded)[0].ids, dtype=np.int64)
-    depth = k if among is None else int(1.2 * k * len(index) / len(among)) + 10
+    if allowed is None:
+        return _found(index, query, k)
+    if len(allowed) < MIN_SHARE * len(index):
+        return _found(index, query, k, among=coded(index, allowed))
+    depth = int(1.2 * k * len(index) / len(allowed)) + 10
     while True:
-        nearest = np.asarray(index.search(query.codes, min(depth, len(index)))[0].ids, dtype=np.int64)
-        passing = nearest if among is None else nearest[contains(among, nearest)]
+        nearest = _found(index, query, min(depth, len(index)))
+        passing = nearest[allowed.contains(nearest)]
         if len(passing) >= k or depth >= len(index):
             return passing[:k]
         depth *= 4
+
+
+def _found(index: Index, query: EncodedQueries, k: int, among: Positions | None = None) -> Positions:
+    return np.asarray(index.search(query.codes, k, among=among)[0].ids, dtype=np.int64)
+
+
+def coded(index: Index, allowed: Allowed | None) -> Positions | None:
+    """Return the allowed documents that have a code; None if all are allowed."""
+    if allowed is None:
+        return None
+    positions = index.arrays()[0]
+    return np.asarray(positions[allowed.contains(positions)], dtype=np.int64)
 
 
 def _agreement(
@@ -249,11 +255,12 @@ def _agreement(
     distances = np.full(len(positions), index.n_bits, dtype=np.int32)
     semantic = np.zeros(len(positions), dtype=np.float32)
     if query is not None and len(positions) and len(index):
-        coded, codes = index.arrays()  # positions ascend
-        has_code = contains(coded, positions)
-        rows = codes[np.searchsorted(coded, positions[has_code])]
+        all_coded, codes = index.arrays()  # positions ascend
+        places = np.minimum(np.searchsorted(all_coded, positions), len(all_coded) - 1)
+        has_code = all_coded[places] == positions
+        rows = codes[places[has_code]]
         confidence = query.confidence[0]
         distances[has_code] = differing_bits(rows, query.codes)
-        costs = unpack(rows ^ query.codes, index.n_bits).astype(np.float32) @ confidence
+        costs = differing_weight(rows, query.codes, confidence)
         semantic[has_code] = 1 - costs / max(float(confidence.sum()), 1e-9)
     return distances, semantic

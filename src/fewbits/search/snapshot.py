@@ -1,18 +1,22 @@
-"""A snapshot: one state of an engine, from which all answers of a request come."""
+"""Snapshots: one state of an engine, from which all answers of a request come, and how it is opened."""
 
 from __future__ import annotations
 
 import re
+import threading
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fewbits.codes import Packed
 from fewbits.data.document import Document, DocumentId
-from fewbits.errors import DataError, ParameterError
-from fewbits.index import Index
+from fewbits.errors import BrokenFolderError, DataError, ParameterError
+from fewbits.index import DEFAULT_INDEX, Index, make_index
 from fewbits.search.drift import describe
 from fewbits.search.duplicates import DuplicateGroup, duplicate_groups
 from fewbits.search.encoder import (
@@ -23,30 +27,36 @@ from fewbits.search.encoder import (
     nonzero_rows,
     read_encoded,
 )
-from fewbits.search.explain import BitExamples, BitMeaning, Explanation, explain, find_examples
-from fewbits.search.lexical import LexicalSnapshot, contains
-from fewbits.search.queries import ParsedQuery, parse, plain, possible_fields
+from fewbits.search.explain import BitExamples, BitMeaning, Explanation, TermVectors, explain, find_examples
+from fewbits.search.lexical import LexicalSnapshot
 from fewbits.search.rerank import (
     CODES,
-    HYBRID,
     Hit,
     Ranked,
     RankOptions,
     SearchOptions,
-    TermVectors,
     check_rank_options,
+    coded,
+    rank,
     rank_by_codes,
-    rank_by_words_and_codes,
     read_hits,
 )
-from fewbits.search.store.filters import Condition, parse_conditions, unknown_in_filters
-from fewbits.search.store.reader import Positions, Reader
+from fewbits.search.state import LOCK_TIMEOUT_S, EngineChanges, EngineState
+from fewbits.search.store.filters import (
+    Allowed,
+    Condition,
+    FilterCache,
+    intersection,
+    parse_conditions,
+    unknown_in_filters,
+)
+from fewbits.search.store.reader import Reader
+from fewbits.search.words import ParsedQuery, parse, plain, possible_fields
+from fewbits.storage import MANIFEST
 from fewbits.validation import check_whole_number, evenly_spaced
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-    from fewbits.search.state import EngineState
 
 
 @dataclass(frozen=True)
@@ -58,6 +68,7 @@ class Snapshot:
     index: Index  # of all codes
     words: LexicalSnapshot | None  # None for embeddings, and where no words are needed
     reader: Reader
+    filters: FilterCache  # of this version
 
     @property
     def model(self) -> Model:
@@ -121,83 +132,54 @@ class Snapshot:
         """Explain the distance between a query and a document."""
         return explain(self.model, self.bits(), id, query.rows, self.encode_document(self.position(id)).rows)
 
-    def rank_options(self, k: int | None, default: str | None = None, **options: Unpack[SearchOptions]) -> RankOptions:
-        """Check the options of a search, without its filters."""
-        left_out = default is not None  # the document that others are similar to
-        return check_rank_options(
-            k,
-            options,
-            takes_text=self.model.takes_text,
-            available=(0 if self.words is None else len(self.words)) - left_out,
-            with_code=len(self.index) - left_out,
-            default=default,
-        )
-
     def search_texts(
         self, queries: Sequence[str], k: int | None = None, **options: Unpack[SearchOptions]
     ) -> list[list[Hit] | DataError]:
         """Return the hits of each text, or an error in their place where neither words nor codes can answer."""
-        chosen = self.rank_options(k, **options)
-        among = self.allowed(options.get("labels", ()), options.get("where", ()), options.get("among"))
-        parsed = [self._parse(query, chosen) for query in queries]
+        chosen = self._options(k, options)
+        if chosen.rank == CODES:
+            parsed = [plain(query) for query in queries]  # codes see all of a query
+        else:
+            parsed = [parse(query, filter(self.reader.has_field, possible_fields(query))) for query in queries]
         rows = self.model.text_rows([query.text for query in parsed])
         is_known = nonzero_rows(rows)
         encoded = self.model.encode_queries(rows if is_known.all() else rows[np.flatnonzero(is_known)])
-        if chosen.rank == CODES:
-            ranked = iter(rank_by_codes(encoded, replace(chosen, among=self._coded(among)), self.index))
-            answers = [next(ranked) if known else None for known in is_known.tolist()]
-        else:
-            places = np.cumsum(is_known) - 1
-            codes = [encoded.one(places[place]) if known else None for place, known in enumerate(is_known.tolist())]
-            answers = [self._rank(*pair, chosen, among) for pair in zip(parsed, codes, strict=True)]
+        codes = iter(range(len(encoded)))
+        answers = [
+            self._rank(query, encoded.one(next(codes)) if known else None, chosen)
+            for query, known in zip(parsed, is_known.tolist(), strict=True)
+        ]
         hits = iter(self._hits([answer for answer in answers if answer is not None]))
         return [
             empty_query_error(query) if answer is None else next(hits)
             for query, answer in zip(queries, answers, strict=True)
         ]
 
-    def search_encoded(self, queries: EncodedQueries, options: RankOptions, among: Positions | None) -> list[list[Hit]]:
+    def search_encoded(
+        self, queries: EncodedQueries, k: int | None = None, **options: Unpack[SearchOptions]
+    ) -> list[list[Hit]]:
         """Return the documents with the nearest codes of each query."""
-        return self._hits(rank_by_codes(queries, replace(options, among=self._coded(among)), self.index))
+        return self._hits(rank_by_codes(queries, self._options(k, options), self.index))
 
     def similar(self, id: DocumentId, k: int | None, **options: Unpack[SearchOptions]) -> list[Hit]:
         """Return the documents nearest to a stored one; by default by its stored code."""
         position = self.position(id)
-        chosen = replace(self.rank_options(k, CODES, **options), without=position)
-        among = self.allowed(options.get("labels", ()), options.get("where", ()), options.get("among"))
+        chosen = replace(self._options(k, options, default=CODES), without=position)
         if chosen.rank == CODES and not chosen.by_confidence:  # embeddings are not stored
             queries = EncodedQueries(None, self.index.codes([position]), np.ones((1, self.index.n_bits), np.float32))
-            return self.search_encoded(queries, chosen, among)[0]
+            return self._hits(rank_by_codes(queries, chosen, self.index))[0]
         if not self.model.takes_text:
             raise ParameterError("embeddings are not stored", allowed="rerank none", got="bits")
         [document] = self.reader.get([position])
-        encoded = self.model.encode_query(document.text)
-        if chosen.rank == CODES:
-            return self.search_encoded(encoded, chosen, among)[0]
-        answer = self._rank(plain(document.text), encoded, chosen, among)
+        answer = self._rank(plain(document.text), self.model.encode_query(document.text), chosen)
         return [] if answer is None else self._hits([answer])[0]
 
-    def _parse(self, query: str, options: RankOptions) -> ParsedQuery:
-        """Parse a query for words; codes alone see all of it."""
-        if options.rank == CODES:
-            return plain(query)
-        return parse(query, [name for name in possible_fields(query) if self.reader.has_field(name)])
-
-    def _rank(
-        self, query: ParsedQuery, encoded: EncodedQueries | None, options: RankOptions, among: Positions | None
-    ) -> Ranked | None:
-        """Rank by words, and by codes if the query has one; None if neither can answer."""
-        assert self.words is not None
-        if query.phrases and not self.words.has_phrases(query):
-            query = replace(query, words=query.words + query.phrases, phrases=())
-        can_answer = (encoded is not None and options.rank == HYBRID) or self.words.can_answer(query)
-        if not can_answer and not query.filters:
-            return None
+    def _rank(self, query: ParsedQuery, encoded: EncodedQueries | None, options: RankOptions) -> Ranked | None:
+        """Rank the documents for one query; None if neither words nor codes can answer."""
         if query.filters:
-            conditions = [Condition(name, "=", value) for name, value in query.filters]
-            passing = np.unique(self.reader.matching((), conditions))
-            among = passing if among is None else np.intersect1d(among, passing)
-        return rank_by_words_and_codes(query, encoded, replace(options, among=among), self.index, self.words)
+            allowed = self.allowed((), [Condition(name, "=", value) for name, value in query.filters], None)
+            options = replace(options, allowed=intersection(options.allowed, allowed))
+        return rank(query, encoded, options, self.index, self.words)
 
     def duplicates(self, radius: int, min_similarity: float) -> list[DuplicateGroup]:
         """Return groups of near-duplicates."""
@@ -231,25 +213,132 @@ class Snapshot:
 
     def allowed(
         self, labels: Sequence[str], where: Sequence[str | Condition], among: Sequence[DocumentId] | None
-    ) -> Positions | None:
-        """Return the positions of documents that pass all filters, in order; None without filters."""
-        chosen: Positions | None = None
-        if labels or where:
-            chosen = np.unique(self.reader.matching(labels, parse_conditions(where)))
-        if among is not None:
-            named = np.unique(np.array(self.reader.positions(list(among)), dtype=np.int64))
-            chosen = named if chosen is None else np.intersect1d(chosen, named)
-        return chosen
+    ) -> Allowed | None:
+        """Return the documents that pass all filters; None without filters."""
+        passing = self.filters.passing(self.reader, labels, parse_conditions(where)) if labels or where else None
+        if among is None:
+            return passing
+        return intersection(passing, Allowed.of(self.reader.positions(list(among))))
 
-    def within(self, codes: Packed, radius: int, among: Positions | None) -> list[list[Hit]]:
+    def within(self, codes: Packed, radius: int, allowed: Allowed | None) -> list[list[Hit]]:
         """Return the documents that differ in at most ``radius`` bits from each code."""
-        answers = self.index.within(codes, radius, among=self._coded(among))
+        answers = self.index.within(codes, radius, among=coded(self.index, allowed))
         return self._hits([Ranked.by_distance(answer, self.index.n_bits) for answer in answers])
 
-    def _coded(self, positions: Positions | None) -> Positions | None:
-        """Return those of the positions whose documents have a code."""
-        return None if positions is None else positions[contains(self.index.arrays()[0], positions)]
+    def _options(self, k: int | None, options: SearchOptions, default: str | None = None) -> RankOptions:
+        """Check the options of a search, and find the documents that pass its filters."""
+        chosen = check_rank_options(k, options, takes_text=self.model.takes_text, default=default)
+        allowed = self.allowed(options.get("labels", ()), options.get("where", ()), options.get("among"))
+        return replace(chosen, allowed=allowed)
 
     def _hits(self, answers: Sequence[Ranked]) -> list[list[Hit]]:
         """Return the documents of each answer."""
         return read_hits(answers, self.reader)
+
+
+@dataclass
+class VersionedIndex:
+    """What searches need of one version of the documents, kept in memory."""
+
+    version: int
+    index: Index  # of all codes; it is never changed, so that threads that search it see one version to the end
+    words: LexicalSnapshot | None = None  # None until they are needed
+    filters: FilterCache = field(default_factory=FilterCache)
+
+
+class OpenedState:
+    """A state of the folder, the stamp that the folder had when it was opened, and a cache of its latest version."""
+
+    def __init__(self, state: EngineState, stamp: object) -> None:
+        self.state = state
+        self.stamp = stamp
+        self._n_bits = state.model.hasher.n_bits
+        self._lock = threading.Lock()
+        self._cached: VersionedIndex | None = None
+
+    def version_of(self, reader: Reader) -> VersionedIndex | None:
+        """Return the version that a reader sees; None if the cache is newer: the caller retries."""
+        version = reader.version()
+        cached = self._cached
+        if cached is None or cached.version < version:
+            with self._lock:
+                cached = self._cached
+                if cached is None or cached.version < version:
+                    cached = self._cached = VersionedIndex(version, self._read(reader, cached))
+        return cached if cached.version == version else None
+
+    def _read(self, reader: Reader, cached: VersionedIndex | None) -> Index:
+        changes = None if cached is None else reader.changes_since(cached.version, self._n_bits)
+        if cached is not None and changes is not None:
+            return cached.index.with_changes(changes.removed, changes.added, changes.codes)
+        index = make_index(DEFAULT_INDEX, self._n_bits)
+        index.add(*reader.codes(self._n_bits))
+        return index
+
+
+class EngineStore:
+    """The present state of an engine, in memory or in a folder that other processes may change."""
+
+    def __init__(self, state: EngineState, folder: Path | None = None, stamp: object = None) -> None:
+        self._folder = folder
+        self._opened = OpenedState(state, stamp)
+        self.changes = EngineChanges(folder, lambda: self.latest().state)
+        self._open_lock = threading.Lock()
+
+    @classmethod
+    def open(cls, folder: Path, *, verify: bool) -> EngineStore:
+        """Open a saved folder."""
+        stamp = folder_stamp(folder)  # before reading: what is saved meanwhile is then seen as newer
+        return cls(EngineState.open(folder, verify=verify), folder, stamp)
+
+    def latest(self) -> OpenedState:
+        """Return the present state; a folder is reopened if it was saved since."""
+        if self._folder is not None and folder_stamp(self._folder) != self._opened.stamp:
+            with self._open_lock:
+                stamp = folder_stamp(self._folder)
+                if stamp != self._opened.stamp:
+                    self._opened = OpenedState(EngineState.open(self._folder, verify=False), stamp)
+        return self._opened
+
+    @contextmanager
+    def snapshot(self, *, with_words: bool = True) -> Iterator[Snapshot]:
+        """Open the present state for reading; it stays the same until the block ends.
+
+        Without words it need not wait for the lexical index.
+        """
+        deadline = time.monotonic() + LOCK_TIMEOUT_S
+        with ExitStack() as stack:
+            while (snapshot := self._try_snapshot(stack, with_words=with_words, deadline=deadline)) is None:
+                stack.close()
+            yield snapshot
+
+    def _try_snapshot(self, stack: ExitStack, *, with_words: bool, deadline: float) -> Snapshot | None:
+        """Open the present state; None if it was replaced meanwhile, or its words are not up to date."""
+        opened = self.latest()
+        state = opened.state
+        try:
+            reader = Reader(stack.enter_context(state.database.reading()))
+        except BrokenFolderError:
+            if self._folder is None or folder_stamp(self._folder) == opened.stamp:
+                raise
+            return None  # another save has removed the file
+        cached = opened.version_of(reader)
+        if cached is None:
+            return None
+        if with_words and state.words is not None and cached.words is None:
+            cached.words = state.words.at(cached.version)
+            if cached.words is None:
+                stack.close()
+                self.changes.catch_up(state, deadline)
+                return None
+        words = cached.words if with_words else None
+        return Snapshot(state, cached.version, cached.index, words, reader, cached.filters)
+
+
+def folder_stamp(folder: Path) -> tuple[int, int] | None:
+    """Return a value that changes with every save, from one ``stat`` call; None if nothing is saved."""
+    try:
+        status = (folder / MANIFEST).stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns

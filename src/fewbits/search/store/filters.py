@@ -6,10 +6,17 @@ import json
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fewbits.errors import ParameterError
 
+Positions = NDArray[np.int64]
+
+CACHED_FILTERS = 16  # per version; one takes a byte per document
 SHOWN_NAMES = 8  # existing names that an explanation lists
 OPERATORS = (">=", "<=", "!=", "=", ">", "<")
 _CONDITION = re.compile(r"\s*(?P<field>.+?)\s*(?P<operator>>=|<=|!=|=|>|<)\s*(?P<value>.*?)\s*")
@@ -77,6 +84,75 @@ def filter_sql(labels: Sequence[str], conditions: Sequence[Condition]) -> tuple[
         parts.append(("SELECT position FROM labels WHERE label IN (SELECT value FROM json_each(?))", (_json(labels),)))
     query = " INTERSECT ".join(query for query, _ in parts)
     return query, tuple(value for _, values in parts for value in values)
+
+
+@dataclass(frozen=True, eq=False)
+class Allowed:
+    """The documents that pass all filters of a search."""
+
+    is_allowed: NDArray[np.bool_]  # by position, up to the last one that is allowed
+
+    @classmethod
+    def of(cls, positions: Sequence[int] | Positions) -> Allowed:
+        """Allow the documents at some positions."""
+        chosen = np.asarray(positions, dtype=np.int64)
+        is_allowed = np.zeros(chosen.max(initial=-1) + 1, dtype=np.bool_)
+        is_allowed[chosen] = True
+        return cls(is_allowed)
+
+    def __len__(self) -> int:
+        return self.count
+
+    @cached_property
+    def count(self) -> int:
+        """Count the documents."""
+        return int(np.count_nonzero(self.is_allowed))
+
+    @cached_property
+    def positions(self) -> Positions:
+        """Return the positions in ascending order."""
+        return np.flatnonzero(self.is_allowed)
+
+    def contains(self, positions: Positions) -> NDArray[np.bool_]:
+        """Return which of some positions are allowed."""
+        last = len(self.is_allowed) - 1
+        if last < 0:
+            return np.zeros(len(positions), dtype=np.bool_)
+        return self.is_allowed[np.minimum(positions, last)] & (positions <= last)
+
+
+def intersection(first: Allowed | None, second: Allowed | None) -> Allowed | None:
+    """Return the documents that both allow; None allows all."""
+    if first is None or second is None:
+        return second if first is None else first
+    shared = min(len(first.is_allowed), len(second.is_allowed))
+    return Allowed(first.is_allowed[:shared] & second.is_allowed[:shared])
+
+
+class Matching(Protocol):
+    """What finds the documents that pass a filter."""
+
+    def matching(self, labels: Sequence[str], conditions: Sequence[Condition]) -> Positions:
+        """Return their positions."""
+        ...
+
+
+class FilterCache:
+    """The documents of one version that pass the filters used last."""
+
+    def __init__(self) -> None:
+        self._cached: dict[tuple[Any, ...], Allowed] = {}
+
+    def passing(self, reader: Matching, labels: Sequence[str], conditions: Sequence[Condition]) -> Allowed:
+        """Return the documents with one of the labels, if any are given, that pass all conditions."""
+        key = (isinstance(labels, str), tuple(sorted(map(str, labels))), tuple(sorted(map(repr, conditions))))
+        allowed = self._cached.get(key)
+        if allowed is None:
+            allowed = Allowed.of(reader.matching(labels, conditions))
+            while len(self._cached) >= CACHED_FILTERS:
+                self._cached.pop(next(iter(self._cached)), None)
+            self._cached[key] = allowed
+        return allowed
 
 
 def facet_values(value: Any) -> list[Any]:
