@@ -63,6 +63,20 @@ def test_a_run_is_saved_as_one_file_with_its_parameters_metrics_and_costs(datase
     assert list(load_results(tmp_path)) == [result]
 
 
+def test_a_result_has_the_precision_with_real_values_and_one_of_an_earlier_version_does_not(
+    dataset: Dataset, tmp_path: Path
+) -> None:
+    result = evaluate("lsh", dataset, 8, 0)
+    assert result.asymmetric is not None
+    symmetric, chance = result.metrics["precision_at_100"], result.metrics["random_floor"]
+    assert result.asymmetric["asymmetric_precision_at_100"] > symmetric > chance
+    assert result.asymmetric["real_precision_at_100"] > result.asymmetric["asymmetric_precision_at_100"]
+    earlier = replace(result, asymmetric=None)
+    path = earlier.save(tmp_path)
+    assert "asymmetric" not in json.loads(path.read_text())
+    assert Result.load(path) == earlier
+
+
 def test_a_repeated_run_gives_the_same_metrics_in_the_same_file(dataset: Dataset, tmp_path: Path) -> None:
     first, second = (evaluate("lsh", dataset, 8, 0) for _ in range(2))
     assert first.metrics == second.metrics

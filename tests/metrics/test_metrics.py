@@ -27,7 +27,7 @@ from fewbits import (
 )
 from fewbits.codes import hamming, pack
 from fewbits.errors import DataError, ParameterError
-from fewbits.metrics import encoded_precision
+from fewbits.metrics import asymmetric_precision_at_k, encoded_precision, inner_product_precision_at_k
 
 Table = NDArray[np.uint8]
 
@@ -82,6 +82,44 @@ def test_precision_is_the_average_over_all_orders_of_ties(case: Case, data: st.D
     k = data.draw(st.integers(1, len(case.codes)))
     expected = average_over_orders(case, lambda query, ranking: case.relevant[query, ranking[:k]].mean()).mean()
     assert precision_at_k(*case.parts, k=k) == pytest.approx(expected, abs=1e-12)
+
+
+@settings(max_examples=100)
+@given(cases(), st.data())
+def test_asymmetric_precision_is_the_average_over_all_orders_of_equal_weighted_distances(
+    case: Case, data: st.DataObject
+) -> None:
+    k = data.draw(st.integers(1, len(case.codes)))
+    # few different weights, 0 among them: many documents with different codes are at the same distance
+    weights = np.array([data.draw(st.sampled_from([0.0, 0.1, 0.2, 0.3])) for _ in range(case.codes.shape[1])])
+    margins = np.where(case.query_codes > 0, weights, -weights)
+    expected = []
+    for query in range(len(case.query_codes)):
+        distances = ((case.query_codes[query] != case.codes) * np.round(10 * weights).astype(int)).sum(axis=1)
+        rankings = [sorted(order, key=distances.__getitem__) for order in permutations(range(len(case.codes)))]
+        expected.append(np.mean([case.relevant[query, ranking[:k]].mean() for ranking in rankings]))
+    found = asymmetric_precision_at_k(margins, case.query_labels, case.codes, case.labels, k=k)
+    assert found == pytest.approx(np.mean(expected), abs=1e-12)
+
+
+@given(cases(), st.data())
+def test_asymmetric_precision_with_equal_weights_is_the_precision_at_k(case: Case, data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, len(case.codes)))
+    margins = np.where(case.query_codes > 0, 0.7, -0.7)
+    found = asymmetric_precision_at_k(margins, case.query_labels, case.codes, case.labels, k=k)
+    assert found == pytest.approx(precision_at_k(*case.parts, k=k), abs=1e-12)
+
+
+def test_inner_product_precision_ranks_by_real_values_on_both_sides_in_blocks_of_queries(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fewbits.metrics.ties.BLOCK_PAIRS", 100)  # three queries at a time
+    generator = np.random.default_rng(0)
+    queries, database = generator.normal(size=(20, 5)), generator.normal(size=(30, 5))
+    query_labels, labels = generator.integers(0, 3, 20), generator.integers(0, 3, 30)
+    nearest = np.argsort(-queries @ database.T, axis=1)[:, :7]
+    expected = (labels[nearest] == query_labels[:, None]).mean()
+    assert inner_product_precision_at_k(queries, query_labels, database, labels, k=7) == pytest.approx(expected)
 
 
 @settings(max_examples=60)
@@ -227,6 +265,8 @@ def test_bit_usage_of_a_small_table_of_codes() -> None:
         (lambda: precision_at_k([[0]], ["a"], [[1, 0]], ["a"], k=1), DataError, "differ in length"),
         (lambda: precision_at_k([[0]], ["a"], [[1]], ["a", "b"], k=1), DataError, "labels of the database differ"),
         (lambda: precision_at_k([[0]], [[1]], [[1]], [[1, 0]], k=1), DataError, "different columns"),
+        (lambda: asymmetric_precision_at_k([[0.1]], ["a"], [[1]], ["a"], k=2), ParameterError, "allowed: 1 to 1"),
+        (lambda: asymmetric_precision_at_k([[0.1]], ["a"], [[1, 0]], ["a"], k=1), DataError, "differ in length"),
         (lambda: recall_within_radius([[0]], ["a"], [[1]], ["a"], radius=2), ParameterError, "allowed: 0 to 1"),
         (lambda: precision_at_k(np.zeros((0, 1)), [], [[1]], ["a"], k=1), DataError, "nothing to compare"),
     ],

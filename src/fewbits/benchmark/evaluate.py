@@ -19,13 +19,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import save
+from sklearn.preprocessing import normalize
 
 from fewbits.benchmark.results import Result, load_results
 from fewbits.benchmark.spec import Spec
 from fewbits.codes import Bits, pack, unpack
 from fewbits.data.datasets import PARTS, Dataset, is_source, load_dataset
 from fewbits.features import nearest_by_cosine
-from fewbits.metrics import bit_entropy, neighbour_recall, random_floor, unique_code_ratio
+from fewbits.hashers.base import Hasher
+from fewbits.metrics import (
+    asymmetric_precision_at_k,
+    bit_entropy,
+    inner_product_precision_at_k,
+    neighbour_recall,
+    random_floor,
+    unique_code_ratio,
+)
 from fewbits.metrics.retrieval import average_precision_from_ties, precision_from_ties, recall_from_ties
 from fewbits.metrics.ties import tie_groups
 from fewbits.storage import atomic_write, read_arrays
@@ -33,6 +42,8 @@ from fewbits.storage import atomic_write, read_arrays
 PACKAGES = ("fewbits", "numpy", "scipy", "scikit-learn", "faiss-cpu", "torch")
 DEPTH = 100
 PRECISION_AT_TENTH = "precision_at_tenth"  # at a tenth of the database, at least 10; of databases below 1,000 documents
+ASYMMETRIC = f"asymmetric_precision_at_{DEPTH}"  # a differing bit costs the query's confidence in it
+BOTH_REAL = f"real_precision_at_{DEPTH}"  # the documents, too, have confidences instead of bits
 N_NEIGHBORS = 10  # nearest by cosine, expected among the first DEPTH by code
 RADIUS = 2
 CODES_FOLDER = "codes"  # inside the folder of results, ignored by git
@@ -79,6 +90,7 @@ def run_spec(spec: Spec, dataset: Dataset) -> tuple[Result, Codes]:
     peak = peak_memory_mb()  # of fitting and encoding, not of the evaluation
     with _timed(seconds, "evaluate"):
         metrics = compute_metrics(dataset, spec.part, codes)
+        asymmetric = asymmetric_metrics(hasher, dataset, spec.part, codes)
     history = getattr(hasher, "history_", [])
     if history:
         seconds["epoch"] = statistics.median(record["seconds"] for record in history)
@@ -94,6 +106,7 @@ def run_spec(spec: Spec, dataset: Dataset) -> tuple[Result, Codes]:
         peak_memory_mb=peak,
         versions=versions(),
         data_fingerprint=dataset.fingerprint,
+        asymmetric=asymmetric,
     )
     return result, codes
 
@@ -131,6 +144,22 @@ def compute_metrics(dataset: Dataset, part: str, codes: Codes) -> dict[str, floa
     if len(database) < 10 * DEPTH:  # the first 100 of a small database are a large part of it
         metrics[PRECISION_AT_TENTH] = precision_from_ties(groups, max(10, len(database) // 10))
     return {name: round(value, 6) for name, value in metrics.items()}
+
+
+def asymmetric_metrics(hasher: Hasher, dataset: Dataset, part: str, codes: Codes) -> dict[str, float]:
+    """Compute the precision where the confidence in each bit counts: of the queries alone, and on both sides.
+
+    On both sides it is the larger of those by inner product and by cosine, a reference that no code can be expected to
+    reach.
+    """
+    queries, train = dataset.part(part), dataset.train
+    ours, theirs = hasher.signed_confidence(queries.features), hasher.signed_confidence(train.features)
+    both = [
+        inner_product_precision_at_k(ours, queries.labels, vectors, train.labels, DEPTH)
+        for vectors in (theirs, normalize(theirs))  # the length of the query does not change its order
+    ]
+    by_confidence = asymmetric_precision_at_k(ours, queries.labels, codes.database, train.labels, DEPTH)
+    return {ASYMMETRIC: round(by_confidence, 6), BOTH_REAL: round(max(both), 6)}
 
 
 @lru_cache(maxsize=1)  # independent of method and length, and slower to compute than the metrics

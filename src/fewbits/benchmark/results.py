@@ -20,6 +20,7 @@ from fewbits.storage import read_json, write_json
 
 FORMAT_VERSION = 1
 PRECISION = "precision_at_100"
+OPTIONAL = {"error", "asymmetric"}  # fields that are left out if they are None
 PHASES = ("fit", "encode", "evaluate")
 
 
@@ -39,6 +40,7 @@ class Result(IdentifiedRun):
     versions: dict[str, str]
     data_fingerprint: str
     error: str | None = None  # if set, metrics is empty and no table includes the run
+    asymmetric: dict[str, float] | None = None  # precision with real values; None in files of earlier versions
 
     @property
     def file_name(self) -> str:
@@ -54,8 +56,9 @@ class Result(IdentifiedRun):
         """Write the result, replacing an earlier result of the same run."""
         path = Path(folder) / self.file_name
         content = dataclasses.asdict(self)
-        if self.error is None:
-            del content["error"]
+        for name in OPTIONAL:
+            if content[name] is None:
+                del content[name]
         write_json(path, {"format_version": FORMAT_VERSION, **content})
         return path
 
@@ -67,7 +70,7 @@ class Result(IdentifiedRun):
         if (
             not isinstance(content, dict)
             or content.pop("format_version", None) != FORMAT_VERSION
-            or set(content) | {"error"} != names
+            or set(content) | OPTIONAL != names
             or not (content.get("error") or PRECISION in content["metrics"])
         ):
             raise BrokenFolderError(f"{path} is not a valid result file", allowed=f"format version {FORMAT_VERSION}")

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fewbits.benchmark.evaluate import describe
+from fewbits.benchmark.evaluate import ASYMMETRIC, describe
 from fewbits.benchmark.experiments import (
     EstimatorComparison,
     Experiment,
@@ -81,6 +81,8 @@ def evaluate(
 ) -> None:
     """Measure methods on data sets: train on the training part, query with the test part.
 
+    "By confidence" is the precision at 100 if a differing bit costs the query's confidence in it.
+
     Example: fewbits evaluate --method itq --dataset reuters --bits 32 --seed 0 --save
     """
     parameters = dict(_parameter(text) for text in set or [])
@@ -99,11 +101,13 @@ def evaluate(
             failed = True
             continue
         metrics = result.metrics
-        values = [metrics["precision_at_100"], metrics["neighbour_recall"], metrics["random_floor"]]
+        asymmetric = (result.asymmetric or {}).get(ASYMMETRIC)
+        values = [metrics["precision_at_100"], asymmetric, metrics["neighbour_recall"], metrics["random_floor"]]
         cell = [result.method, result.dataset, str(result.bits), str(result.seed)]
-        rows.append([*cell, *(f"{value:.4f}" for value in values)])
+        rows.append([*cell, *("" if value is None else f"{value:.4f}" for value in values)])
     if not as_json:
-        print_table(["method", "dataset", "bits", "seed", "precision at 100", "neighbor recall", "chance level"], rows)
+        columns = ["precision at 100", "by confidence", "neighbor recall", "chance level"]
+        print_table(["method", "dataset", "bits", "seed", *columns], rows)
     if failed:
         raise typer.Exit(1)
 

@@ -112,6 +112,12 @@ class Hasher(TransformerMixin, BaseEstimator, ABC):
         """Compute the confidence in each bit of each row, (rows, n_bits)."""
         return self._bit_confidence(self.margins(X))
 
+    def signed_confidence(self, X: Any) -> NDArray[np.float32]:
+        """Compute the confidence in each bit of each row, (rows, n_bits), negative where the bit is 0."""
+        margins = self.margins(X)
+        confidence = self._bit_confidence(margins)
+        return np.where(margins >= 0, confidence, -confidence)
+
     def transform_with_confidence(self, X: Any, *, is_valid: bool = False) -> tuple[Bits, NDArray[np.float32]]:
         """Encode rows and return the confidence in each bit, both from one computation of the margins.
 

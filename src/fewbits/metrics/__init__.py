@@ -2,7 +2,9 @@
 
 from fewbits.metrics.bit_usage import bit_balance, bit_entropy, distinct_share, unique_code_ratio
 from fewbits.metrics.retrieval import (
+    asymmetric_precision_at_k,
     encoded_precision,
+    inner_product_precision_at_k,
     mean_average_precision,
     neighbour_recall,
     precision_at_k,
@@ -12,10 +14,12 @@ from fewbits.metrics.retrieval import (
 )
 
 __all__ = [
+    "asymmetric_precision_at_k",
     "bit_balance",
     "bit_entropy",
     "distinct_share",
     "encoded_precision",
+    "inner_product_precision_at_k",
     "mean_average_precision",
     "neighbour_recall",
     "precision_at_k",

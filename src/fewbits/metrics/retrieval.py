@@ -10,7 +10,7 @@ from scipy.special import digamma
 
 from fewbits.data.labels import align_labels, label_patterns
 from fewbits.errors import DataError
-from fewbits.metrics.ties import TieGroups, distance_blocks, histogram, packed_pair, tie_groups
+from fewbits.metrics.ties import TieGroups, distance_blocks, histogram, packed_pair, tie_groups, tie_groups_at_cut
 from fewbits.validation import check_whole_number
 
 
@@ -51,6 +51,32 @@ def encoded_precision(
 ) -> float:
     """Encode the features of queries and database with a fitted hasher, and compute :func:`precision_at_k`."""
     return precision_at_k(hasher.transform(queries), query_labels, hasher.transform(database), database_labels, k)
+
+
+def asymmetric_precision_at_k(
+    query_margins: ArrayLike, query_labels: Any, database_codes: ArrayLike, database_labels: Any, k: int = 100
+) -> float:
+    """Compute the precision at k if a differing bit costs its weight in the query: the database needs its bits only.
+
+    ``query_margins`` (queries, bits) hold the weights, positive where the query's bit is 1 and negative where it is 0,
+    for example the margins of a hasher. With equal weights this is :func:`precision_at_k`.
+
+    >>> asymmetric_precision_at_k([[-0.9, 0.1]], ["a"], [[0, 0], [1, 1]], ["a", "b"], k=1)
+    1.0
+    """
+    signs = 2 * np.asarray(database_codes, dtype=np.float32) - 1
+    return inner_product_precision_at_k(query_margins, query_labels, signs, database_labels, k)
+
+
+def inner_product_precision_at_k(
+    query_vectors: ArrayLike, query_labels: Any, database_vectors: ArrayLike, database_labels: Any, k: int = 100
+) -> float:
+    """Compute the precision at k with real vectors on both sides, nearest by the largest inner product.
+
+    >>> inner_product_precision_at_k([[1.0, 0.5]], ["a"], [[0.9, 0.2], [0.2, 0.9]], ["a", "b"], k=1)
+    1.0
+    """
+    return precision_from_ties(tie_groups_at_cut(query_vectors, query_labels, database_vectors, database_labels, k), k)
 
 
 def mean_average_precision(
