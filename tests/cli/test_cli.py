@@ -102,6 +102,22 @@ def test_search_with_json_prints_one_object_per_query(run: Run, saved: Path, eng
     ]
 
 
+def test_several_words_without_quotes_are_one_query(run: Run, saved: Path) -> None:
+    assert run("search", str(saved), "boat", "and", "harbour").out == run("search", str(saved), "boat and harbour").out
+    assert run("encode", str(saved), "boat", "harbour").out == run("encode", str(saved), "boat harbour").out
+
+
+def test_unknown_words_are_named_and_a_correction_is_suggested(run: Run, saved: Path) -> None:
+    found = run("search", str(saved), "boat", "wnid", "xyzzy", "-k", "1")
+    assert found.code == 0
+    assert found.err == "No document has 'wnid', 'xyzzy'.\nDid you mean: boat wind xyzzy\n"
+    [answer] = run("search", str(saved), "boat wnid", "-k", "1", "--json").lines
+    assert (answer["unknown_words"], answer["suggestion"]) == (["wnid"], "boat wind")
+    refused = run("search", str(saved), "wnid")
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err.endswith("Did you mean 'wind'?\n")
+
+
 def test_search_with_radius_returns_all_documents_within_it(run: Run, saved: Path, engine: SearchEngine) -> None:
     [answer] = run("search", str(saved), "boat", "--radius", "6", "--json").lines
     assert [hit["id"] for hit in answer["hits"]] == [hit.id for hit in engine.within("boat", 6)]

@@ -64,8 +64,8 @@ def test_a_word_repeated_in_the_query_counts_twice(awkward: LexicalSnapshot) -> 
     assert twice == pytest.approx(2 * once)
 
 
-def test_words_that_no_document_has_are_named(awkward: LexicalSnapshot) -> None:
-    assert awkward.unknown_words(parse("hearth atack the")) == ["hearth", "atack"]
+def test_words_that_no_document_has_cannot_be_answered(awkward: LexicalSnapshot) -> None:
+    assert [awkward.has_word(word) for word in ("hearth", "atack", "the", "heart")] == [False, False, True, True]
     assert not awkward.can_answer(parse("hearth atack"))
     assert awkward.can_answer(parse("hearth attack"))
 

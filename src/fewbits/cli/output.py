@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import track
 
-from fewbits.search import BitMeaning, DecidingWord, ExplainedBit, Explanation, Hit
+from fewbits.search import BitMeaning, DecidingWord, ExplainedBit, Explanation, Hit, Suggestion
 
 SNIPPET_LENGTH = 160
 MAX_TITLE_LENGTH = 200
@@ -80,6 +80,14 @@ def print_hits(query: str, hits: list[Hit], n_bits: int, explanations: Sequence[
                 out.print("\n".join(lines), markup=False, soft_wrap=True, style=style)
         if explanation is not None:
             _print_explanation(explanation, n_bits, indent)
+
+
+def print_suggestion(suggestion: Suggestion) -> None:
+    """Print the words of a query that no document has, and the corrected query, on standard error."""
+    if suggestion.unknown:
+        print_status(f"No document has {', '.join(map(repr, suggestion.unknown))}.")
+    if suggestion.corrected is not None:
+        print_status(f"Did you mean: {suggestion.corrected}")
 
 
 def print_bit_meaning(meaning: BitMeaning) -> None:

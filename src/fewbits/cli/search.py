@@ -33,6 +33,7 @@ from fewbits.cli.output import (
     print_hits,
     print_json,
     print_status,
+    print_suggestion,
     print_table,
     print_text,
     track_progress,
@@ -40,7 +41,7 @@ from fewbits.cli.output import (
 from fewbits.codes import Packed, to_bit_strings, to_hex, to_integers
 from fewbits.data import Document, DocumentId, read_documents, write_documents
 from fewbits.errors import DataError, UnknownIdError
-from fewbits.search import MIN_SIMILARITY, Explanation, Hit, SearchEngine, without_duplicates
+from fewbits.search import MIN_SIMILARITY, Explanation, Hit, SearchEngine, Suggestion, suggest, without_duplicates
 from fewbits.validation import batched
 
 BLOCK = 4096
@@ -114,7 +115,11 @@ def search(
     engine: Engine,
     options: SearchOptions,
     query: Annotated[
-        str | None, typer.Argument(metavar="QUERY", help="Query text; - reads one query per line from standard input.")
+        list[str] | None,
+        typer.Argument(
+            metavar="QUERY",
+            help="Query text, one word or several; - reads one query per line from standard input.",
+        ),
     ] = None,
     radius: Annotated[
         int | None, typer.Option(help="Return all documents within this Hamming distance, instead of k.")
@@ -131,12 +136,12 @@ def search(
     ranking = options.ranking()
     if radius is not None and (options.k is not None or any(value is not None for value in ranking.values())):
         raise typer.BadParameter("--radius cannot be combined with --k, --rank or --weight")
-    if (query is None) == (source is None):
+    if bool(query) == (source is not None):
         raise typer.BadParameter("give either QUERY (or - for standard input) or --source")
     if source is not None:
         queries = Queries(read_documents(source, text=field or "text", id=id), are_many=True, have_ids=True)
     else:
-        queries = _read_queries(query or "")
+        queries = _read_queries(" ".join(query or ()))
     loaded = _load(engine)
 
     def find(text: str) -> list[Hit]:
@@ -144,7 +149,11 @@ def search(
             return loaded.within(text, radius, **options.filters())
         return loaded.search(text, options.k, **options.filters(), **ranking)
 
-    _print_answers(loaded, queries, options, find, loaded.explain, as_json=as_json)
+    def spell(text: str) -> Suggestion:
+        with loaded.snapshot() as snapshot:
+            return suggest(snapshot, text)
+
+    _print_answers(loaded, queries, options, find, loaded.explain, spell, as_json=as_json)
 
 
 @expand_options
@@ -175,8 +184,12 @@ def similar(
 def encode(
     engine: Engine,
     text: Annotated[
-        str, typer.Argument(metavar="TEXT", help="Text to encode; - reads one text per line from standard input.")
-    ] = "",
+        list[str] | None,
+        typer.Argument(
+            metavar="TEXT",
+            help="Text to encode, one word or several; - reads one text per line from standard input.",
+        ),
+    ] = None,
     source: Annotated[str | None, typer.Option(help="File of documents to encode, instead of TEXT.")] = None,
     field: TextFields = None,
     id: IdField = None,
@@ -188,11 +201,11 @@ def encode(
 
     Example: fewbits encode fewbits-demo "open a file for reading" --format bits
     """
-    if bool(text) == bool(source):
+    if bool(text) == (source is not None):
         raise typer.BadParameter("give either TEXT (or - for standard input) or --source")
     loaded = _load(engine)
     if source is None:
-        documents = _read_queries(text).documents
+        documents = _read_queries(" ".join(text or ())).documents
     else:
         documents = read_documents(source, text=field or "text", id=id, encoding=encoding)
     for document, code in _encode(loaded, documents, code_format):
@@ -277,6 +290,7 @@ def _print_answers(
     options: SearchOptions,
     find: Callable[[str], list[Hit]],
     explain: Callable[[str, DocumentId], Explanation],
+    spell: Callable[[str], Suggestion] | None = None,
     *,
     as_json: bool,
 ) -> None:
@@ -292,12 +306,16 @@ def _print_answers(
             failed = True
             continue
         explanations = [explain(query.text, hit.id) for hit in hits] if options.explain else []
+        suggestion = Suggestion() if spell is None else spell(query.text)
         if as_json:
             ids = {"id": query.id} if queries.have_ids else {}
-            extra = {"explanations": explanations} if options.explain else {}
+            extra: dict[str, Any] = {"explanations": explanations} if options.explain else {}
+            if spell is not None:
+                extra |= {"unknown_words": suggestion.unknown, "suggestion": suggestion.corrected}
             print_json({**ids, "query": query.text, "hits": hits, **extra})
         else:
             print_hits(query.text, hits, engine.n_bits, explanations)
+            print_suggestion(suggestion)
         if not hits:
             with engine.snapshot() as snapshot:
                 unknown = snapshot.unknown_in_filters(**options.filters())

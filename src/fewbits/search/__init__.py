@@ -8,6 +8,7 @@ from fewbits.search.explain import BitExamples, BitMeaning, DecidingWord, Explai
 from fewbits.search.fitting import LEARN_FROM
 from fewbits.search.rerank import Hit
 from fewbits.search.snapshot import Snapshot
+from fewbits.search.spelling import Suggestion, suggest
 from fewbits.search.state import check_engine_folder
 from fewbits.search.store.filters import Condition
 
@@ -27,7 +28,9 @@ __all__ = [
     "ModelInfo",
     "SearchEngine",
     "Snapshot",
+    "Suggestion",
     "check_engine_folder",
     "rebuild_lexical_index",
+    "suggest",
     "without_duplicates",
 ]

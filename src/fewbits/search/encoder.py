@@ -151,15 +151,15 @@ class Model(Encoder):
         return cls(features, read_hasher(folder / "hasher"), ModelInfo.from_json(content))
 
 
-def empty_query_error(query: object) -> DataError:
-    """Return the error of a query without features."""
+def empty_query_error(query: object, corrected: str | None = None) -> DataError:
+    """Return the error of a query without features, and what may have been meant."""
     if not isinstance(query, str):
         return DataError("the query is a zero vector", allowed="an embedding with a nonzero value")
     return DataError(
         "the query has no known word",
         allowed="one word or more of the vocabulary",
         got=repr(query)[:60],
-        hint="Use other or more words.",
+        hint=f"Did you mean {corrected!r}?" if corrected else "Use other or more words.",
     )
 
 

@@ -91,10 +91,24 @@ class LexicalSnapshot:
         clauses.append((Occur.Must, self._position_filter(np.array([position]))))
         return len(self._top(Query.boolean_query(clauses), 1).positions) == 1
 
-    def unknown_words(self, query: ParsedQuery) -> list[str]:
-        """Return the words of a query that no document has."""
-        terms = {word: list(self._terms_of(word, self.analyzer)) for word in query.words}
-        return [word for word, pairs in terms.items() if pairs and not any(self._frequency(*pair) for pair in pairs)]
+    def has_word(self, word: str) -> bool:
+        """Return whether a document has a word or one of its parts; function words count as present."""
+        terms = list(self._terms_of(word, self.query_analyzer))
+        return not terms or any(self._frequency(*term) for term in terms)
+
+    def with_similar_word(self, word: str, distance: int, k: int, without: Iterable[str] = ()) -> Positions:
+        """Return k documents with a term within an edit distance of a word or its stem, and without some terms."""
+        forms = {word, *self.analyzer.analyze(word)}
+        similar = [Query.fuzzy_term_query(self.schema, WORDS, form, distance) for form in sorted(forms)]
+        clauses = [(Occur.Must, Query.boolean_query([(Occur.Should, query) for query in similar]))]
+        clauses += [(Occur.MustNot, self._term(WORDS, term)) for term in without]
+        return self._top(Query.boolean_query(clauses), k).positions
+
+    def count(self, *words: str, is_phrase: bool = False) -> int:
+        """Count the documents with all of some words, or with the phrase that they form."""
+        parts = [" ".join(words)] if is_phrase else words
+        required = [(Occur.Must, part) for text in parts if (part := self._phrase(text)) is not None]
+        return int(self.searcher.search(Query.boolean_query(required), 1).count) if required else 0
 
     def _top(self, query: Query, k: int) -> Scored:
         try:

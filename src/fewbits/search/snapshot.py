@@ -41,6 +41,7 @@ from fewbits.search.rerank import (
     rank_by_codes,
     read_hits,
 )
+from fewbits.search.spelling import suggest
 from fewbits.search.state import LOCK_TIMEOUT_S, EngineChanges, EngineState
 from fewbits.search.store.filters import (
     Allowed,
@@ -151,7 +152,7 @@ class Snapshot:
         ]
         hits = iter(self._hits([answer for answer in answers if answer is not None]))
         return [
-            empty_query_error(query) if answer is None else next(hits)
+            empty_query_error(query, suggest(self, query).corrected) if answer is None else next(hits)
             for query, answer in zip(queries, answers, strict=True)
         ]
 

@@ -19,10 +19,11 @@ _UNSPACED = (  # scripts that write no spaces, and Hangul, whose particles stick
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\U00020000-\U0003ffff"
 )
-_JOINERS = "-./_&+#@:"
+_JOINERS = "-./_&+#@:"  # the hyphen first, as these are part of patterns
 _WORD = re.compile(rf"\w+(?:[{_JOINERS}]\w+)*(?:\+\+|#)?")
 _MARKED_WORD = re.compile(rf"[\w{_MARKS}]+(?:[{_JOINERS}][\w{_MARKS}]+)*(?:\+\+|#)?")
 _MARK = re.compile(f"[{_MARKS}]")
+_PART_OF_WORD = re.compile(f"[^{_JOINERS}]+")
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
 _PARTS = str.maketrans(dict.fromkeys(_JOINERS, " "))
 _PLAIN = str.maketrans("", "", "-./_:")  # RTX-4090, RTX_4090 and RTX4090 are one code
@@ -170,7 +171,7 @@ def parse(query: str, fields: Iterable[str] = ()) -> ParsedQuery:
     ParsedQuery(text='graph neural network transf', words=('graph',), phrases=('neural network',),
                 prefixes=('transf',), excluded=('survey',), filters=(('year', '2020'),), notes=())
     """
-    if len(query) > LONGEST_QUERY or len(_QUOTED.sub(" ", query).split()) > MAX_WORDS:
+    if _is_prose(query):
         return plain(query)
     parts: dict[str, list[str]] = {"words": [], "phrases": [], "prefixes": [], "excluded": []}
     filterable = frozenset(fields)
@@ -203,6 +204,44 @@ def possible_fields(query: str) -> list[str]:
     ['year', 'http']
     """
     return list(dict.fromkeys(_FIELD.findall(query[:LONGEST_QUERY])))
+
+
+def word_spans(query: str, fields: Iterable[str] = ()) -> list[tuple[int, int]]:
+    """Return where the words stand that a query searches for: not those that it excludes, filters by or expands.
+
+    Joined words are several, unless they have a digit.
+
+    >>> query = "well-known cats -dogs transf* RTX-4090 year:2020"
+    >>> [query[start:end] for start, end in word_spans(query, ["year"])]
+    ['well', 'known', 'cats', 'RTX-4090']
+    """
+    filterable = frozenset(fields)
+    parts = [(0, len(query))]
+    if not _is_prose(query):
+        parts = [
+            match.span("phrase" if match["word"] is None else "word")
+            for match in _PART.finditer(query)
+            if not match["minus"]
+            and not (match["field"] and match["field"] in filterable)
+            and not (match["word"] and _classify(match["word"], is_excluded=False, is_phrase=False)[0] == "prefixes")
+        ]
+    tokens = (match for start, end in parts for match in _MARKED_WORD.finditer(query, start, end))
+    return [span for token in tokens for span in _parts_of(token)]
+
+
+def writes_no_spaces(text: str) -> bool:
+    """Return whether a text has characters of a script without spaces between words, which are kept as pairs."""
+    return _UNSPACED_RUN.search(text) is not None
+
+
+def _parts_of(token: re.Match[str]) -> list[tuple[int, int]]:
+    if any(map(str.isdigit, token[0])):
+        return [token.span()]
+    return [(token.start() + part.start(), token.start() + part.end()) for part in _PART_OF_WORD.finditer(token[0])]
+
+
+def _is_prose(query: str) -> bool:
+    return len(query) > LONGEST_QUERY or len(_QUOTED.sub(" ", query).split()) > MAX_WORDS
 
 
 def _classify(value: str, is_excluded: bool, is_phrase: bool) -> tuple[str, str]:
