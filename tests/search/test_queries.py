@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fewbits import Condition, Document, FlatIndex, SearchEngine
-from fewbits.codes import pack
+from fewbits.codes import pack, unpack
 from fewbits.errors import DataError, ParameterError
 from fewbits.index.fast_scan import MIN_FAST_SCAN, SCANS_PER_BUILD
 from helpers.engines import document_of
@@ -72,6 +72,12 @@ def test_labels_and_conditions_are_combined(dated: SearchEngine) -> None:
         ({"weight": -1}, "weight is out of range"),
         ({"rerank": "magic"}, r"rerank is unknown \(allowed: none, bits, words; got: 'magic'\)"),
         ({"shortlist": 0}, "shortlist is out of range"),
+        ({"bit_weights": {20: 1}}, r"a bit in bit_weights is out of range \(allowed: 0 to 19; got: 20\)"),
+        ({"bit_weights": {"3": 1}}, r"a bit in bit_weights is out of range \(allowed: 0 to 19; got: '3'\)"),
+        ({"bit_weights": {3: -1}}, r"the weight of bit 3 is out of range \(allowed: 0 to 100; got: -1\)"),
+        ({"bit_weights": {3: float("nan")}}, r"the weight of bit 3 is out of range \(allowed: 0 to 100; got: nan\)"),
+        ({"bit_weights": dict.fromkeys(range(20), 0)}, "all bits have the weight 0"),
+        ({"sort": "-"}, "sort is not a field"),
     ],
 )
 def test_bad_options_of_a_query_are_refused(dated: SearchEngine, options: dict[str, Any], message: str) -> None:
@@ -100,6 +106,45 @@ def test_the_hybrid_score_is_the_weighted_sum_of_both_parts(
         assert hit.semantic is not None
         assert hit.score == pytest.approx((hit.lexical + weight * hit.semantic) / (1 + weight), abs=1e-3)
         assert hit.distance == codes[hit.id].distance
+
+
+@pytest.mark.parametrize("weights", [{0: 0.0, 7: 5.0}, dict.fromkeys(range(1, 20), 0)])
+def test_weights_of_the_user_multiply_those_of_the_bits(
+    engine: SearchEngine, documents: list[Document], weights: dict[int, float]
+) -> None:
+    factors = np.array([weights.get(bit, 1.0) for bit in range(20)])
+    bits = unpack(engine.codes([document.id for document in documents]), 20)
+    query = "boat and distant stars"
+    with engine.snapshot() as snapshot:
+        encoded = snapshot.model.encode_query(query)
+    own = documents[4].id
+    for found, code, confidence in (
+        (engine.search(query, 60, rank="codes", bit_weights=weights), encoded.codes, encoded.confidence[0]),
+        (engine.similar(own, 59, bit_weights=weights), engine.codes([own]), np.ones(20)),
+    ):
+        importance = factors * confidence
+        shares = (bits == unpack(code, 20)) @ importance / importance.sum()
+        expected = {d.id: share for d, share in zip(documents, shares.tolist(), strict=True)}
+        assert {hit.id: hit.score for hit in found} == pytest.approx(
+            {hit.id: expected[hit.id] for hit in found}, abs=1e-3
+        )
+        assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True)
+        for hit in engine.search(query, 60, bit_weights=weights) if code is encoded.codes else []:
+            assert hit.semantic == pytest.approx(expected[hit.id], abs=1e-3)
+
+
+def test_best_hits_are_ordered_by_a_field(dated: SearchEngine) -> None:
+    best = [hit.id for hit in dated.search("boat", 60)]
+    for sort, descending in (("year", False), ("-year", True)):
+        hits = dated.search("boat", 60, sort=sort)
+        years = [int(hit.metadata["year"]) for hit in hits]
+        assert years == sorted(years, reverse=descending)
+        expected = sorted(hits, key=lambda hit: best.index(hit.id))
+        expected.sort(key=lambda hit: int(hit.metadata["year"]), reverse=descending)
+        assert hits == expected  # equal years stay in the order by score
+        assert dated.search("boat", 7, sort=sort) == hits[:7]
+    assert [hit.id for hit in dated.search("boat", 60, sort="nothing")] == best
+    assert [hit.metadata["year"] for hit in dated.similar("sailing-1", 2, sort="-year")] == [2009, 2009]
 
 
 def test_one_side_answers_where_the_other_cannot() -> None:

@@ -201,6 +201,8 @@ class SearchEngine:
         among: Sequence[DocumentId] | None = None,
         rank: str | None = None,
         weight: float | None = None,
+        bit_weights: Mapping[int, float] | None = None,
+        sort: str | None = None,
         rerank: str | None = None,
         shortlist: int | None = None,
         rescore: str | None = None,
@@ -223,11 +225,16 @@ class SearchEngine:
             query's confidence in it. Embeddings have codes alone, which are compared by their number of differing bits.
         weight : float, default=0.75
             Weight of the codes in a hybrid search, relative to the words.
+        bit_weights : mapping, optional
+            Factors by which single bits count, from 0 to 100: ``{7: 0, 12: 3}`` ignores bit 7. Others count once.
+        sort : str, optional
+            Metadata field by which the 1,000 best documents are ordered, largest value first after a "-": "-year".
         rerank, rescore, shortlist : optional
             Earlier options. The values of ``rerank`` and ``rescore`` are "words" for "hybrid", "bits" for "codes", and
             "none" for the number of differing bits; ``shortlist`` has no effect.
         """
         options: SearchOptions = {"labels": labels, "where": where, "among": among, "rank": rank, "weight": weight}
+        options.update({"bit_weights": bit_weights, "sort": sort})
         options.update({"rerank": rerank, "rescore": rescore, "shortlist": shortlist})
         with self.snapshot() as snapshot:
             if isinstance(query, str) and snapshot.model.takes_text:

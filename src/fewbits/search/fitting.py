@@ -99,7 +99,7 @@ def store_fitted(
 def _fit(features: TextVectorizer | Embeddings, rows: Any, database: Database, options: FitOptions) -> Model:
     """Fit a hasher to a sample of the rows, and encode all."""
     with database.reading() as connection:
-        labels, label_names = label_table(Reader(connection).label_sets())
+        labels, label_names = label_table(labels for _, _, labels, _ in Reader(connection).listed())
     method = options.method or (WITH_LABELS if len(label_names) > 1 else WITHOUT_LABELS)
     hasher = make_hasher(method, options.n_bits, options.random_state)
     if options.verbose and "verbose" in hasher.get_params():

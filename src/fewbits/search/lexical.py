@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
@@ -28,6 +28,7 @@ POSITION, WORDS, CODES, VERSION = "position", "words", "codes", "version"
 REBUILD = "Run fewbits index rebuild."
 EXPANSIONS = 50  # words that a prefix stands for at most
 MAX_TERMS = 128  # of a query; of a longer one the most telling
+MAX_MATCHES = 100_000  # documents that are compared with a filter to be counted
 MAX_IN_QUERY = 5_000  # documents up to which a filter is part of the query
 CHECKED_TERMS = 16  # of a document, when the index is verified
 
@@ -68,6 +69,43 @@ class LexicalSnapshot:
             return self._top(_among(self._position_filter(allowed.positions), scoring), k)
         return self._top_passing(scoring, k, allowed)
 
+    def matching(self, query: ParsedQuery, k: int, allowed: Allowed | None = None) -> tuple[int, Positions]:
+        """Count the documents that match among those allowed, and return k of them, or all if they are fewer.
+
+        If more than :data:`MAX_MATCHES` match and most documents are allowed, the count is estimated from that many.
+        """
+        scoring = self._scoring(query)
+        if scoring is None or (allowed is not None and not len(allowed)):
+            return 0, np.zeros(0, np.int64)
+        if allowed is not None and len(allowed) <= MAX_IN_QUERY:
+            scoring, allowed = _among(self._position_filter(allowed.positions), scoring), None
+        size = max(1, min(k if allowed is None else MAX_MATCHES, self.searcher.num_docs))
+        found = self.searcher.search(Query.const_score_query(scoring, 0.0), size, count=True)
+        values = self.searcher.fast_field_values(POSITION, [address for _, address in found.hits])
+        positions = np.array(values, dtype=np.int64)
+        if allowed is None:
+            return int(found.count), positions
+        passing = positions[allowed.contains(positions)]
+        return round(found.count * len(passing) / max(1, len(positions))), passing[:k]
+
+    def shares(self, query: ParsedQuery, position: int) -> dict[str, float]:
+        """Return for each word, phrase and prefix of a query its share of the BM25 score of a document."""
+        scored = {term for term, _ in self._terms(query)}
+        parts = {word: scored.intersection(self._terms_of(word, self.analyzer)) for word in query.words}
+        clauses = {
+            word: Query.boolean_query([(Occur.Should, self._term(*term)) for term in sorted(terms)])
+            for word, terms in parts.items()
+            if terms
+        }
+        clauses |= {f'"{text}"': phrase for text in query.phrases if (phrase := self._phrase(text)) is not None}
+        for prefix in query.prefixes:
+            clauses[f"{prefix}*"] = Query.boolean_query([(Occur.Should, one) for one in self._prefix(prefix)])
+        document = self._position_filter(np.array([position]))
+        found = {name: self._top(_among(document, clause), 1).scores for name, clause in clauses.items()}
+        scores = {name: float(score[0]) for name, score in found.items() if len(score) and score[0] > 0}
+        total = sum(scores.values())
+        return {name: score / total for name, score in sorted(scores.items(), key=lambda one: -one[1])}
+
     def passing(self, query: ParsedQuery, positions: Positions) -> NDArray[np.bool_]:
         """Return which documents have all phrases of a query and none of its excluded words."""
         clauses = [*self._required(query), *self._excluded(query)]
@@ -80,9 +118,11 @@ class LexicalSnapshot:
         """Return whether a document has one of the words, phrases or prefixes of a query."""
         return bool(self._terms(query)) or any(True for prefix in query.prefixes for _ in self._prefix(prefix))
 
-    def has_phrases(self, query: ParsedQuery) -> bool:
-        """Return whether a document has all phrases of a query; otherwise they count as words."""
-        return len(self._top(Query.boolean_query(self._required(query)), 1).positions) == 1
+    def with_found_phrases(self, query: ParsedQuery) -> ParsedQuery:
+        """Return a query whose phrases are words unless a document has all of them."""
+        if not query.phrases or len(self._top(Query.boolean_query(self._required(query)), 1).positions):
+            return query
+        return replace(query, words=query.words + query.phrases, phrases=())
 
     def contains(self, position: int, text: str) -> bool:
         """Return whether a document is in the index with the words of a text."""

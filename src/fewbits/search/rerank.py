@@ -6,7 +6,8 @@ relative to the best hit; the semantic part is the share of agreeing bits, weigh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict
 
@@ -19,7 +20,7 @@ from fewbits.errors import ParameterError
 from fewbits.index import Index, Neighbours
 from fewbits.search.encoder import EncodedQueries
 from fewbits.search.lexical import LexicalSnapshot
-from fewbits.search.store.filters import Allowed, Condition
+from fewbits.search.store.filters import Allowed, Condition, Sort
 from fewbits.search.store.reader import Positions, Reader
 from fewbits.search.words import ParsedQuery
 from fewbits.validation import check_whole_number
@@ -31,6 +32,8 @@ SEMANTIC_WEIGHT = 0.75  # chosen on Cranfield, CACM and titles of arXiv; .5 to 1
 LEXICAL_DEPTH = 100  # candidates by words at least
 LEXICAL_DEPTH_PER_HIT = 10  # of fewer, recall is lower
 CODES_DEPTH = 100  # candidates by codes, unless more hits are requested
+LARGEST_BIT_WEIGHT = 100.0
+SORTED_HITS = 1_000  # best documents that are sorted by a field
 MIN_SHARE = 0.05  # filters that fewer documents pass are applied before the scan of the codes
 
 
@@ -42,6 +45,8 @@ class SearchOptions(TypedDict, total=False):
     among: Sequence[DocumentId] | None
     rank: str | None
     weight: float | None
+    bit_weights: Mapping[int, float] | None
+    sort: str | None
     rerank: str | None  # the former options of ranking
     rescore: str | None
     shortlist: int | None
@@ -57,6 +62,16 @@ class RankOptions:
     weight: float = SEMANTIC_WEIGHT
     allowed: Allowed | None = None  # documents that pass the filters; None for all
     without: int | None = None  # a document to leave out
+    bit_weights: NDArray[np.float32] | None = None  # factors of the user; None for 1
+    sort: Sort | None = None  # None: by score
+
+    def weigh(self, queries: EncodedQueries) -> EncodedQueries:
+        """Multiply the confidence in each bit, or 1 without confidence, by the weight that the user gave it."""
+        if self.bit_weights is None:
+            return queries
+        by_confidence = self.by_confidence or self.rank == HYBRID
+        confidence = queries.confidence if by_confidence else np.ones_like(queries.confidence)
+        return replace(queries, confidence=confidence * self.bit_weights)
 
 
 @dataclass(frozen=True)
@@ -101,8 +116,12 @@ class Ranked:
         """Return the first k, without the document to leave out."""
         k, without = options.k, options.without
         kept = slice(k) if without is None else np.flatnonzero(self.positions != without)[:k]
-        parts = (None if part is None else part[kept] for part in (self.lexical, self.semantic))
-        return Ranked(self.positions[kept], self.distances[kept], self.scores[kept], *parts)
+        return self.take(kept)
+
+    def take(self, places: slice | NDArray[np.int64]) -> Ranked:
+        """Return the documents at some places."""
+        parts = (None if part is None else part[places] for part in (self.lexical, self.semantic))
+        return Ranked(self.positions[places], self.distances[places], self.scores[places], *parts)
 
 
 def choose_rank(options: SearchOptions, *, takes_text: bool, default: str | None = None) -> tuple[str, bool]:
@@ -127,8 +146,26 @@ def choose_rank(options: SearchOptions, *, takes_text: bool, default: str | None
     return chosen, takes_text and default is None
 
 
+def check_bit_weights(weights: Mapping[int, float] | None, n_bits: int) -> NDArray[np.float32] | None:
+    """Return a weight per bit, 1 for bits without one; None if there are none."""
+    if not weights:
+        return None
+    checked = np.ones(n_bits, dtype=np.float32)
+    for bit, weight in weights.items():
+        check_whole_number("a bit in bit_weights", bit, 0, n_bits - 1)
+        is_number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
+        if not is_number or not 0 <= weight <= LARGEST_BIT_WEIGHT:
+            allowed = f"0 to {LARGEST_BIT_WEIGHT:g}"
+            raise ParameterError(f"the weight of bit {bit} is out of range", allowed=allowed, got=repr(weight))
+        checked[bit] = weight
+    if not checked.any():
+        hint = "Use rank words to search without codes."
+        raise ParameterError("all bits have the weight 0", allowed="one bit or more above 0", hint=hint)
+    return checked
+
+
 def check_rank_options(
-    k: int | None, options: SearchOptions, *, takes_text: bool, default: str | None = None
+    k: int | None, options: SearchOptions, *, takes_text: bool, n_bits: int, default: str | None = None
 ) -> RankOptions:
     """Check the options of a search, without its filters."""
     rank, by_confidence = choose_rank(options, takes_text=takes_text, default=default)
@@ -137,7 +174,18 @@ def check_rank_options(
     weight = SEMANTIC_WEIGHT if weight is None else weight
     if isinstance(weight, bool) or not isinstance(weight, (int, float)) or not 0 <= weight < float("inf"):
         raise ParameterError("weight is out of range", allowed="0 or more", got=repr(weight))
-    return RankOptions(k, rank, by_confidence, float(weight))
+    bit_weights = check_bit_weights(options.get("bit_weights"), n_bits)
+    by_field = options.get("sort")
+    sort = None if by_field is None else Sort.parse(by_field, k)
+    k = k if sort is None else max(k, SORTED_HITS)
+    return RankOptions(k, rank, by_confidence, float(weight), bit_weights=bit_weights, sort=sort)
+
+
+def sort_by_field(ranked: Ranked, sort: Sort, reader: Reader) -> Ranked:
+    """Order documents by a metadata field, and return the first."""
+    facts = reader.facts(ranked.positions)
+    metadata = [json.loads(facts[position][1]) for position in ranked.positions.tolist()]
+    return ranked.take(np.array(sort.order(metadata), dtype=np.int64))
 
 
 def rank_by_codes(queries: EncodedQueries, options: RankOptions, index: Index) -> list[Ranked]:
@@ -146,9 +194,10 @@ def rank_by_codes(queries: EncodedQueries, options: RankOptions, index: Index) -
     among = coded(index, options.allowed)
     if not k or not len(queries):
         return [Ranked.empty() for _ in queries.codes]
-    if not options.by_confidence:
+    if not options.by_confidence and options.bit_weights is None:
         answers = index.search(queries.codes, k, among=among)
         return [Ranked.by_distance(answer, index.n_bits).first(options) for answer in answers]
+    queries = options.weigh(queries)
     ranked = []
     for code, confidence in zip(queries.codes, queries.confidence, strict=True):
         answer = index.search_weighted(code[None], confidence, k, among=among)
@@ -173,8 +222,8 @@ def rank(
     if options.rank == CODES:
         return None if encoded is None else rank_by_codes(encoded, options, index)[0]
     assert words is not None
-    if query.phrases and not words.has_phrases(query):
-        query = replace(query, words=query.words + query.phrases, phrases=())
+    query = words.with_found_phrases(query)
+    encoded = None if encoded is None else options.weigh(encoded)
     by_codes = encoded if options.rank == HYBRID else None
     k = options.k + (options.without is not None)
     depth = k if options.rank == WORDS else max(LEXICAL_DEPTH, LEXICAL_DEPTH_PER_HIT * k)
@@ -183,7 +232,7 @@ def rank(
         return None
     candidates = found.positions
     if by_codes is not None:
-        near = _nearest(index, by_codes, max(CODES_DEPTH, k), options.allowed)
+        near = _nearest(index, by_codes, max(CODES_DEPTH, k), options)
         near = near[words.passing(query, near)] if query.has_conditions else near
         candidates = np.union1d(candidates, near)
     else:
@@ -218,25 +267,28 @@ def _rounded(values: NDArray[np.float32] | None, count: int) -> list[Any]:
     return [None] * count if values is None else [round(value, 4) for value in values.tolist()]
 
 
-def _nearest(index: Index, query: EncodedQueries, k: int, allowed: Allowed | None) -> Positions:
+def _nearest(index: Index, query: EncodedQueries, k: int, options: RankOptions) -> Positions:
     """Return the documents with the nearest codes; where most pass a filter, all are searched until k of them do."""
+    allowed, weighted = options.allowed, options.bit_weights is not None
     if not len(index) or (allowed is not None and not len(allowed)):
         return np.zeros(0, dtype=np.int64)
     k = min(k, len(index))
     if allowed is None:
-        return _found(index, query, k)
+        return _found(index, query, k, weighted=weighted)
     if len(allowed) < MIN_SHARE * len(index):
-        return _found(index, query, k, among=coded(index, allowed))
+        return _found(index, query, k, weighted=weighted, among=coded(index, allowed))
     depth = int(1.2 * k * len(index) / len(allowed)) + 10
     while True:
-        nearest = _found(index, query, min(depth, len(index)))
+        nearest = _found(index, query, min(depth, len(index)), weighted=weighted)
         passing = nearest[allowed.contains(nearest)]
         if len(passing) >= k or depth >= len(index):
             return passing[:k]
         depth *= 4
 
 
-def _found(index: Index, query: EncodedQueries, k: int, among: Positions | None = None) -> Positions:
+def _found(index: Index, query: EncodedQueries, k: int, *, weighted: bool, among: Positions | None = None) -> Positions:
+    if weighted:
+        return np.asarray(index.search_weighted(query.codes, query.confidence, k, among=among).ids, dtype=np.int64)
     return np.asarray(index.search(query.codes, k, among=among)[0].ids, dtype=np.int64)
 
 

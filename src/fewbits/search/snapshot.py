@@ -40,6 +40,7 @@ from fewbits.search.rerank import (
     rank,
     rank_by_codes,
     read_hits,
+    sort_by_field,
 )
 from fewbits.search.spelling import suggest
 from fewbits.search.state import LOCK_TIMEOUT_S, EngineChanges, EngineState
@@ -150,7 +151,7 @@ class Snapshot:
             self._rank(query, encoded.one(next(codes)) if known else None, chosen)
             for query, known in zip(parsed, is_known.tolist(), strict=True)
         ]
-        hits = iter(self._hits([answer for answer in answers if answer is not None]))
+        hits = iter(self._hits([answer for answer in answers if answer is not None], chosen))
         return [
             empty_query_error(query, suggest(self, query).corrected) if answer is None else next(hits)
             for query, answer in zip(queries, answers, strict=True)
@@ -160,7 +161,8 @@ class Snapshot:
         self, queries: EncodedQueries, k: int | None = None, **options: Unpack[SearchOptions]
     ) -> list[list[Hit]]:
         """Return the documents with the nearest codes of each query."""
-        return self._hits(rank_by_codes(queries, self._options(k, options), self.index))
+        chosen = self._options(k, options)
+        return self._hits(rank_by_codes(queries, chosen, self.index), chosen)
 
     def similar(self, id: DocumentId, k: int | None, **options: Unpack[SearchOptions]) -> list[Hit]:
         """Return the documents nearest to a stored one; by default by its stored code."""
@@ -168,12 +170,12 @@ class Snapshot:
         chosen = replace(self._options(k, options, default=CODES), without=position)
         if chosen.rank == CODES and not chosen.by_confidence:  # embeddings are not stored
             queries = EncodedQueries(None, self.index.codes([position]), np.ones((1, self.index.n_bits), np.float32))
-            return self._hits(rank_by_codes(queries, chosen, self.index))[0]
+            return self._hits(rank_by_codes(queries, chosen, self.index), chosen)[0]
         if not self.model.takes_text:
             raise ParameterError("embeddings are not stored", allowed="rerank none", got="bits")
         [document] = self.reader.get([position])
         answer = self._rank(plain(document.text), self.model.encode_query(document.text), chosen)
-        return [] if answer is None else self._hits([answer])[0]
+        return [] if answer is None else self._hits([answer], chosen)[0]
 
     def _rank(self, query: ParsedQuery, encoded: EncodedQueries | None, options: RankOptions) -> Ranked | None:
         """Rank the documents for one query; None if neither words nor codes can answer."""
@@ -228,12 +230,15 @@ class Snapshot:
 
     def _options(self, k: int | None, options: SearchOptions, default: str | None = None) -> RankOptions:
         """Check the options of a search, and find the documents that pass its filters."""
-        chosen = check_rank_options(k, options, takes_text=self.model.takes_text, default=default)
+        takes_text, n_bits = self.model.takes_text, self.index.n_bits
+        chosen = check_rank_options(k, options, takes_text=takes_text, n_bits=n_bits, default=default)
         allowed = self.allowed(options.get("labels", ()), options.get("where", ()), options.get("among"))
         return replace(chosen, allowed=allowed)
 
-    def _hits(self, answers: Sequence[Ranked]) -> list[list[Hit]]:
+    def _hits(self, answers: Sequence[Ranked], options: RankOptions | None = None) -> list[list[Hit]]:
         """Return the documents of each answer."""
+        if options is not None and options.sort is not None:
+            answers = [sort_by_field(ranked, options.sort, self.reader) for ranked in answers]
         return read_hits(answers, self.reader)
 
 

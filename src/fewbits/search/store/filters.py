@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,6 +159,44 @@ def facet_values(value: Any) -> list[Any]:
     """Return the values of a field that can be compared: strings and numbers, by themselves or in a list."""
     items = value if isinstance(value, (list, tuple)) else [value]
     return [item for item in items if isinstance(item, (str, int, float))]
+
+
+class Sort(NamedTuple):
+    """An order by a metadata field, and the number of documents to return."""
+
+    field: str
+    descending: bool
+    k: int
+
+    @classmethod
+    def parse(cls, sort: str, k: int) -> Sort:
+        """Parse a field such as ``year``, or ``-year`` for the largest value first."""
+        field = sort.removeprefix("-") if isinstance(sort, str) else ""
+        if not field:
+            allowed = "a metadata field, with - before it for the largest value first"
+            raise ParameterError("sort is not a field", allowed=allowed, got=repr(sort))
+        return cls(field, sort.startswith("-"), k)
+
+    def order(self, metadata: Sequence[Mapping[str, Any]]) -> list[int]:
+        """Return the places of the first k: numbers, then other values, then documents without the field.
+
+        Equal values keep their order. Of a list the first item counts; a text that reads as a number is a number.
+
+        >>> Sort("year", True, 3).order([{}, {"year": 1999}, {"year": "n.d."}, {"year": "2020"}])
+        [3, 1, 2]
+        """
+        values = [_first(one.get(self.field)) for one in metadata]
+        numbers = [place for place, value in enumerate(values) if isinstance(value, (int, float))]
+        texts = [place for place, value in enumerate(values) if isinstance(value, str)]
+        numbers.sort(key=lambda place: values[place], reverse=self.descending)
+        texts.sort(key=lambda place: str(values[place]).casefold(), reverse=self.descending)
+        missing = [place for place, value in enumerate(values) if value is None]
+        return [*numbers, *texts, *missing][: self.k]
+
+
+def _first(value: Any) -> Any:
+    first = next(iter(facet_values(value)), None)
+    return _typed(first) if isinstance(first, str) else first
 
 
 def _typed(text: str) -> str | float:

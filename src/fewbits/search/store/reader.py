@@ -254,9 +254,11 @@ class Reader:
             for id, labels, metadata, text in self._connection.execute(query)
         )
 
-    def label_sets(self) -> Iterator[tuple[str, ...]]:
-        """Iterate over the labels of all documents, in order of insertion."""
-        return (labels for _, _, labels, _ in self.listed())
+    def facts(self, positions: Positions) -> dict[int, tuple[str, str]]:
+        """Return labels and metadata as JSON by position, without reading texts."""
+        query = "SELECT position, labels, metadata FROM documents WHERE position IN (SELECT value FROM json_each(?))"
+        rows = self._connection.execute(query, (json.dumps(positions.tolist()),))
+        return {position: (labels, metadata) for position, labels, metadata in rows}
 
     def label_counts(self) -> dict[str, int]:
         """Return the number of documents per label, the most frequent label first."""
