@@ -215,6 +215,20 @@ def test_embeddings_are_reranked_by_bits_and_have_no_words() -> None:
         engine.similar(3, rerank="bits")
 
 
+def test_similar_documents_are_ordered_by_the_confidence_in_the_bits_of_the_query(engine: SearchEngine) -> None:
+    hits = engine.similar("sailing-1", k=59)
+    expected = engine.search(document_of(engine, "sailing-1").text, k=60, rank="codes")
+    assert hits == [hit for hit in expected if hit.id != "sailing-1"]
+    assert hits == engine.similar("sailing-1", k=59, rank="codes")
+    assert [hit.distance for hit in hits] != sorted(hit.distance for hit in hits)
+
+
+def test_similar_documents_are_ordered_by_distance_on_request(engine: SearchEngine) -> None:
+    hits = engine.similar("sailing-1", k=20, rerank="none")
+    assert [hit.distance for hit in hits] == sorted(hit.distance for hit in hits)
+    assert [hit.score for hit in hits] == pytest.approx([1 - hit.distance / engine.n_bits for hit in hits], abs=1e-4)
+
+
 def test_similar_documents_may_be_ordered_by_their_words(engine: SearchEngine) -> None:
     hits = engine.similar("sailing-1", k=5, rerank="words")
     assert "sailing-1" not in {hit.id for hit in hits}

@@ -23,7 +23,7 @@ from fewbits.hashers.base import Hasher
 from fewbits.hashers.pairwise import PairwiseHasher
 from fewbits.hashers.registry import find_method, make_hasher
 from fewbits.index import FlatIndex
-from fewbits.metrics import precision_at_k_per_query, random_floor
+from fewbits.metrics import asymmetric_precision_at_k_per_query, random_floor
 
 # Without class-code: its code is just the predicted class, which would score best here but ranks nothing in a class.
 COMPARED = ("lsh", "itq", "bernoulli-vae", "pairwise")
@@ -35,6 +35,7 @@ MIN_PAIRS = 50
 NEGLIGIBLE = 0.01  # difference in quality
 SIGNIFICANT = 3  # standard errors above chance: the best of a dozen candidates can be two above it by chance
 N_TIMED_QUERIES = 100
+TINY = 1e-9
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,8 @@ class Recommendation:
 def corpus_with_labels(documents: Iterable[Document], vectorizer: TextVectorizer) -> Corpus:
     """Hold out a fifth of the labelled documents as queries; the quality is the precision at 10.
 
-    Documents without a label are used for fitting, as in an engine, but are not searched.
+    A differing bit costs the query's confidence in it. Documents without a label are used for fitting, as in an engine,
+    but are not searched.
     """
     documents, _ = _distinct_documents(documents)
     labelled = [document for document in documents if document.labels]
@@ -132,8 +134,8 @@ def corpus_with_labels(documents: Iterable[Document], vectorizer: TextVectorizer
 
     def evaluate(hasher: Hasher) -> tuple[float, float]:
         database = (hasher.transform(X_train[searched]), y_train[searched])
-        precisions = precision_at_k_per_query(
-            hasher.transform(X_query), y_query, *database, k=min(DEPTH, len(searched))
+        precisions = asymmetric_precision_at_k_per_query(
+            hasher.signed_confidence(X_query), y_query, *database, k=min(DEPTH, len(searched))
         )
         return float(precisions.mean()), float(precisions.std() / len(precisions) ** 0.5)
 
@@ -176,10 +178,9 @@ def corpus_with_pairs(documents: Iterable[Document], pairs: Sequence[Pair], vect
         return hasher.fit(X_train)  # raises an error if the method needs labels
 
     def evaluate(hasher: Hasher) -> tuple[float, float]:
-        codes = hasher.transform(X_train)
         left, right, _ = labelled[is_held_out].T
         is_similar = same[is_held_out]
-        distances: NDArray[np.int64] = (codes[left] != codes[right]).sum(axis=1)
+        distances = _weighted_distances(hasher, X_train[left], X_train[right])
         n_similar, n_dissimilar = int(is_similar.sum()), int((~is_similar).sum())
         # Standard error of the area under a random order (Mann and Whitney, 1947).
         error = ((n_similar + n_dissimilar + 1) / (12 * n_similar * n_dissimilar)) ** 0.5
@@ -195,6 +196,14 @@ def corpus_with_pairs(documents: Iterable[Document], pairs: Sequence[Pair], vect
         measure="share of pairs in the right order",
         supervision="pairs",
     )
+
+
+def _weighted_distances(hasher: Hasher, left: Any, right: Any) -> NDArray[np.float32]:
+    """Return the share of the confidence that lies on differing bits, averaged over either of a pair as the query."""
+    first, second = hasher.signed_confidence(left), hasher.signed_confidence(right)
+    differs = (first >= 0) != (second >= 0)
+    sides = (np.abs(first), np.abs(second))
+    return np.asarray(sum((side * differs).sum(axis=1) / np.maximum(side.sum(axis=1), TINY) for side in sides))
 
 
 def check_candidates(methods: Sequence[str], lengths: Sequence[int], *, with_pairs: bool = False) -> None:
@@ -257,7 +266,8 @@ def _milliseconds_per_query(corpus: Corpus, hasher: Hasher) -> float:
     seconds = []
     for text in corpus.texts[:N_TIMED_QUERIES]:
         start = time.perf_counter()
-        index.search(pack(hasher.transform(corpus.vectorizer.transform([text]))), k=min(DEPTH, len(index)))
+        bits, confidence = hasher.transform_with_confidence(corpus.vectorizer.transform([text]))
+        index.search_weighted(pack(bits), confidence, k=min(DEPTH, len(index)))
         seconds.append(time.perf_counter() - start)
     return 1000 * float(np.median(seconds))
 

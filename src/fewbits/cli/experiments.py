@@ -81,7 +81,8 @@ def evaluate(
 ) -> None:
     """Measure methods on data sets: train on the training part, query with the test part.
 
-    "By confidence" is the precision at 100 if a differing bit costs the query's confidence in it.
+    "By confidence" is the precision at 100 of a search, where a differing bit costs the query's confidence in it;
+    "by distance" is that of the number of differing bits, as in published tables.
 
     Example: fewbits evaluate --method itq --dataset reuters --bits 32 --seed 0 --save
     """
@@ -102,11 +103,11 @@ def evaluate(
             continue
         metrics = result.metrics
         asymmetric = (result.asymmetric or {}).get(ASYMMETRIC)
-        values = [metrics["precision_at_100"], asymmetric, metrics["neighbour_recall"], metrics["random_floor"]]
+        values = [asymmetric, metrics["precision_at_100"], metrics["neighbour_recall"], metrics["random_floor"]]
         cell = [result.method, result.dataset, str(result.bits), str(result.seed)]
         rows.append([*cell, *("" if value is None else f"{value:.4f}" for value in values)])
     if not as_json:
-        columns = ["precision at 100", "by confidence", "neighbor recall", "chance level"]
+        columns = ["by confidence", "by distance", "neighbor recall", "chance level"]
         print_table(["method", "dataset", "bits", "seed", *columns], rows)
     if failed:
         raise typer.Exit(1)

@@ -165,7 +165,9 @@ def similar(
     options: SearchOptions,
     as_json: AsJson = False,
 ) -> None:
-    """Find the documents nearest to a document of the engine, by default by Hamming distance.
+    """Find the documents nearest to a document of the engine, by default by codes.
+
+    A differing bit costs the confidence in it, computed from the document's text; --rerank none counts the bits alone.
 
     Example: fewbits similar fewbits-demo json.dumps
     """

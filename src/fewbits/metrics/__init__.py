@@ -3,6 +3,7 @@
 from fewbits.metrics.bit_usage import bit_balance, bit_entropy, distinct_share, unique_code_ratio
 from fewbits.metrics.retrieval import (
     asymmetric_precision_at_k,
+    asymmetric_precision_at_k_per_query,
     encoded_precision,
     inner_product_precision_at_k,
     mean_average_precision,
@@ -15,6 +16,7 @@ from fewbits.metrics.retrieval import (
 
 __all__ = [
     "asymmetric_precision_at_k",
+    "asymmetric_precision_at_k_per_query",
     "bit_balance",
     "bit_entropy",
     "distinct_share",

@@ -64,8 +64,20 @@ def asymmetric_precision_at_k(
     >>> asymmetric_precision_at_k([[-0.9, 0.1]], ["a"], [[0, 0], [1, 1]], ["a", "b"], k=1)
     1.0
     """
+    precisions = asymmetric_precision_at_k_per_query(query_margins, query_labels, database_codes, database_labels, k)
+    return float(precisions.mean())
+
+
+def asymmetric_precision_at_k_per_query(
+    query_margins: ArrayLike, query_labels: Any, database_codes: ArrayLike, database_labels: Any, k: int = 100
+) -> NDArray[np.float64]:
+    """Compute :func:`asymmetric_precision_at_k` of each query, to see how much it varies.
+
+    >>> asymmetric_precision_at_k_per_query([[-0.9, 0.1]], ["a"], [[0, 0], [1, 1]], ["a", "b"], k=1).tolist()
+    [1.0]
+    """
     signs = 2 * np.asarray(database_codes, dtype=np.float32) - 1
-    return inner_product_precision_at_k(query_margins, query_labels, signs, database_labels, k)
+    return _precisions(tie_groups_at_cut(query_margins, query_labels, signs, database_labels, k), k)
 
 
 def inner_product_precision_at_k(

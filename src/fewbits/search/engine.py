@@ -271,7 +271,9 @@ class SearchEngine:
     def similar(self, id: DocumentId, k: int | None = None, **options: Unpack[SearchOptions]) -> list[Hit]:
         """Return the k documents nearest to a stored one, without itself.
 
-        ``options`` are those of :meth:`search`, but ``rank`` is "codes" by default, by the number of differing bits.
+        ``options`` are those of :meth:`search`, but ``rank`` is "codes" by default: a differing bit costs the
+        confidence in it, which is computed from the document's text. ``rerank="none"``, and an engine of embeddings,
+        count the differing bits alone.
         """
         needs_words = any(options.get(name) for name in ("rank", "rerank", "rescore"))
         with self._store.snapshot(with_words=needs_words) as snapshot:

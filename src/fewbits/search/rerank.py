@@ -143,7 +143,7 @@ def choose_rank(options: SearchOptions, *, takes_text: bool, default: str | None
     chosen = rank or default or allowed[0]
     if chosen not in allowed:
         raise ParameterError("rank is unknown", allowed=", ".join(allowed), got=repr(rank))
-    return chosen, takes_text and default is None
+    return chosen, takes_text
 
 
 def check_bit_weights(weights: Mapping[int, float] | None, n_bits: int) -> NDArray[np.float32] | None:

@@ -165,10 +165,10 @@ class Snapshot:
         return self._hits(rank_by_codes(queries, chosen, self.index), chosen)
 
     def similar(self, id: DocumentId, k: int | None, **options: Unpack[SearchOptions]) -> list[Hit]:
-        """Return the documents nearest to a stored one; by default by its stored code."""
+        """Return the documents nearest to a stored one; by default by codes, with the confidence of its text's bits."""
         position = self.position(id)
         chosen = replace(self._options(k, options, default=CODES), without=position)
-        if chosen.rank == CODES and not chosen.by_confidence:  # embeddings are not stored
+        if chosen.rank == CODES and not chosen.by_confidence:  # the only way for embeddings, which are not stored
             queries = EncodedQueries(None, self.index.codes([position]), np.ones((1, self.index.n_bits), np.float32))
             return self._hits(rank_by_codes(queries, chosen, self.index), chosen)[0]
         if not self.model.takes_text:
