@@ -117,10 +117,12 @@ def test_weights_of_the_user_multiply_those_of_the_bits(
     query = "boat and distant stars"
     with engine.snapshot() as snapshot:
         encoded = snapshot.model.encode_query(query)
+        by_id = snapshot.model.encode_query(documents[4].text)
     own = documents[4].id
     for found, code, confidence in (
         (engine.search(query, 60, rank="codes", bit_weights=weights), encoded.codes, encoded.confidence[0]),
-        (engine.similar(own, 59, bit_weights=weights), engine.codes([own]), np.ones(20)),
+        (engine.similar(own, 59, bit_weights=weights), engine.codes([own]), by_id.confidence[0]),
+        (engine.similar(own, 59, rerank="none", bit_weights=weights), engine.codes([own]), np.ones(20)),
     ):
         importance = factors * confidence
         shares = (bits == unpack(code, 20)) @ importance / importance.sum()

@@ -167,7 +167,7 @@ def similar(
 ) -> None:
     """Find the documents nearest to a document of the engine, by default by codes.
 
-    A differing bit costs the confidence in it, computed from the document's text; --rerank none counts the bits alone.
+    A differing bit costs the confidence in it, which is computed from the document's text.
 
     Example: fewbits similar fewbits-demo json.dumps
     """
