@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ Positions = NDArray[np.int64]
 CACHED_FILTERS = 16  # per version; one takes a byte per document
 SHOWN_NAMES = 8  # existing names that an explanation lists
 OPERATORS = (">=", "<=", "!=", "=", ">", "<")
-_CONDITION = re.compile(r"\s*(?P<field>.+?)\s*(?P<operator>>=|<=|!=|=|>|<)\s*(?P<value>.*?)\s*")
+MAX_CONDITION = 1_000  # characters of a written condition
+_OPERATOR = re.compile(r">=|<=|!=|[=<>]")
 # A string that reads as a number counts as the number: in a CSV file all values are strings.
 _NUMBER = "(typeof(value) != 'text' OR (value GLOB '*[0-9]*' AND NOT value GLOB '*[^0-9.eE+-]*'))"
 
@@ -47,11 +49,17 @@ class Condition:
     @classmethod
     def parse(cls, text: str) -> Condition:
         """Parse a condition such as ``year>=2020``."""
-        match = _CONDITION.fullmatch(text)
+        if len(text) > MAX_CONDITION:
+            allowed = f"{MAX_CONDITION} characters"
+            raise ParameterError("a condition is too long", allowed=allowed, got=f"{len(text)} characters")
+        # A search for the operator takes linear time; one expression for all parts would try every division of a run
+        # of spaces among them.
+        stripped = text.strip()
+        match = _OPERATOR.search(stripped, 1)
         if not match:
             allowed = f"FIELD, one of {' '.join(OPERATORS)}, and a value, such as 'year>=2020'"
             raise ParameterError("the condition cannot be parsed", allowed=allowed, got=repr(text))
-        return cls(match["field"], match["operator"], _typed(match["value"]))
+        return cls(stripped[: match.start()].rstrip(), match[0], _typed(stripped[match.end() :].lstrip()))
 
     def as_sql(self) -> tuple[str, tuple[Any, ...]]:
         """Return a query for the positions of documents that pass."""
@@ -200,12 +208,15 @@ def _first(value: Any) -> Any:
 
 
 def _typed(text: str) -> str | float:
+    """Return the number that a text stands for, else the text: also of numbers that SQLite cannot store or compare."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    fits = isinstance(value, (int, float)) and (isinstance(value, float) or abs(value) < 2**63)
-    return value if fits else text
+    is_number = isinstance(value, (int, float)) and (
+        math.isfinite(value) if isinstance(value, float) else abs(value) < 2**63
+    )
+    return value if is_number else text
 
 
 def _json(labels: Sequence[str]) -> str:

@@ -1,0 +1,94 @@
+"""Input that takes long if it is parsed carelessly: conditions, queries and texts."""
+
+from __future__ import annotations
+
+import re
+import time
+import unicodedata
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fewbits import Condition
+from fewbits.errors import ParameterError
+from fewbits.features import TextVectorizer
+from fewbits.search.store.filters import MAX_CONDITION, OPERATORS
+from fewbits.search.words import parse, possible_fields, split, word_spans
+
+LENGTH = 50_000  # characters: half of what the service takes, as a quadratic function would take ten seconds
+CPU_SECONDS = 1.0
+RUNS = [
+    " ", "a", "_", "-", '"', '""', '" ', "a:", "a:b ", "a*", "-a ", "_-", "a_", "a-", "a.b_", "++", "#", "\u0300",
+    "a\u0300\u0316", "\u0300\u0316", "\u0301\u0327\u0323", "\u1161\u11a8", "\ufdfa", "\u0e01\u0e48", "京", "\u064b",
+    "\u0344", "'", "a'", "\u2019b", "\ud7a3", "İ", "ß", "\U0001f1e6", "\x00", "\u3000", "<", "<>=!",
+    "\U0001d165\U0001d16d",
+]  # fmt: skip
+
+
+def cpu_seconds(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_a_text_of_one_repeated_run_is_split_and_parsed_within_a_second(run: str) -> None:
+    long, short = (run * LENGTH)[:LENGTH], (run * LENGTH)[:1_900]  # a text, and a query with operators
+    vectorizer = TextVectorizer().fit(["boats on a lake"])
+    for text, functions in (
+        (long, [split, vectorizer.unknown_words, vectorizer.known_words]),
+        (short, [parse, possible_fields, word_spans]),
+        (f"a{short}!", [parse, possible_fields, word_spans]),
+        (f'"{short}', [parse, possible_fields, word_spans]),
+    ):
+        for function in functions:
+            assert cpu_seconds(lambda: function(text)) < CPU_SECONDS, function.__name__  # type: ignore[operator]  # noqa: B023
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text(max_size=200) | st.text("a\u0300\u0316\u1100\u1161 \u3099か", max_size=200))
+def test_texts_with_words_of_ordinary_length_are_normalized_as_a_whole(text: str) -> None:
+    words = [word[:100] for word in text.split()]
+    whole = unicodedata.normalize("NFKC", " ".join(words * 4))
+    assert split(" ".join(words * 4)).words.split() == split(whole).words.split()
+
+
+@pytest.mark.parametrize("text", [" " * 1_500, " " * LENGTH, "x" + " " * LENGTH, "x" * LENGTH, "<" * LENGTH, "!" * 999])
+def test_a_long_condition_is_parsed_or_refused_at_once(text: str) -> None:
+    def parse_condition() -> None:
+        with pytest.raises(ParameterError, match=r"the condition cannot be parsed|a condition is too long"):
+            Condition.parse(text)
+
+    seconds = cpu_seconds(parse_condition) if text[0] != "<" or len(text) > MAX_CONDITION else 0
+    assert seconds < 0.1
+
+
+FORMER = re.compile(r"\s*(?P<field>\S|\S.*?\S)\s*(?P<operator>>=|<=|!=|=|>|<)\s*(?P<value>.*?)\s*", re.DOTALL)
+
+
+@given(st.text(' \t\na1"=<>!', max_size=12))
+def test_a_condition_has_the_parts_that_a_regular_expression_finds(text: str) -> None:
+    match = FORMER.fullmatch(text)
+    if match is None:
+        with pytest.raises(ParameterError, match=r"the condition cannot be parsed"):
+            Condition.parse(text)
+        return
+    condition = Condition.parse(text)
+    assert (condition.field, condition.operator) == (match["field"], match["operator"])
+    assert condition.value == Condition.parse(f"x={match['value']}").value
+
+
+@given(st.sampled_from(OPERATORS), st.text(min_size=1, max_size=20), st.integers() | st.floats() | st.text(max_size=20))
+def test_a_condition_has_a_field_an_operator_and_a_value_that_can_be_stored(
+    operator: str, field: str, value: object
+) -> None:
+    if any(sign in field for sign in "<>=!") or not field.strip():
+        return
+    condition = Condition.parse(f" {field}{operator} {value} ")
+    assert condition.field == field.strip()
+    assert condition.operator == operator or str(value).startswith("=")
+    if isinstance(condition.value, (int, float)):
+        assert abs(condition.value) < 2**63 or isinstance(condition.value, float)
+        assert condition.value - condition.value == 0  # neither infinite nor NaN
