@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -178,7 +179,9 @@ def test_a_missing_file_raises_an_error_with_its_name(tmp_path: Path) -> None:
 
 
 def test_an_unknown_extension_raises_an_error_with_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"unknown extension \(allowed: .jsonl, .ndjson, .csv, .tsv, .parquet"):
+    with pytest.raises(
+        ParameterError, match=r"unknown extension \(allowed: .jsonl, .ndjson, .json, .csv, .tsv, .parquet"
+    ):
         read_content(tmp_path, "a.docx", b"")
 
 
@@ -194,3 +197,174 @@ def test_parquet_without_its_extra_raises_an_error_with_the_install_command(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'fewbits\[parquet\]'"):
         list(read_documents(path))
+
+
+def test_an_array_of_objects_is_read_as_json_lines_are(tmp_path: Path) -> None:
+    for name, content in {
+        "a.json": json.dumps(RECORDS, indent=1),
+        "b.json": json.dumps(RECORDS),
+        "c.jsonl": "\n " + json.dumps(RECORDS) + "\n",
+        "d.json": "\n".join(map(json.dumps, RECORDS)),  # JSON Lines under another name
+    }.items():
+        (tmp_path / name).write_text(content)
+        assert list(read_documents(tmp_path / name, text=("title", "body"), id="key", label="topic")) == EXPECTED, name
+    assert read_content(tmp_path, "e.json", b" [ ] ") == []
+
+
+def test_a_long_array_is_read_element_by_element(tmp_path: Path) -> None:
+    texts = [f"number {n} " + "x" * (n * 37 % 5000) for n in range(400)]
+    for indent in (None, 2):
+        content = json.dumps([{"text": text} for text in texts], indent=indent).encode()
+        assert [d.text for d in read_content(tmp_path, "a.json", content)] == texts
+    stream = read_documents(tmp_path / "a.json")
+    assert next(stream).text == texts[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'[{"text": "a"},\n {"text": b}]', r"line 2 is not JSON \(allowed: an array of objects.*got: Expecting value"),
+        (b'[{"text": "a"},\n 5]', r"line 2 is not a record \(allowed: a JSON object; got: int\)"),
+        (b'[{"text": "a"}\n {"text": "b"}]', r"line 2 is not JSON \(allowed: a comma or \] after an element; got: '{"),
+        (b'[{"text": "a"},\n', r"line 2 is not JSON"),
+        (b'[{"text": "a"}', r"is not JSON"),
+        (b'{"data": [1]}', r"line 1 has no field 'text' \(allowed: 'data'\)"),
+    ],
+)
+def test_a_malformed_array_raises_an_error_with_the_line(tmp_path: Path, content: bytes, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        read_content(tmp_path, "a.json", content)
+
+
+def test_an_array_that_fails_in_the_middle_keeps_what_came_before_under_skip(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('[{"text": "a"}, 7,\n{"text": 3}, {"text": "b"}]')
+    stream = read_documents(tmp_path / "a.json", on_error="skip", warn=lambda sentence: None)
+    assert [(d.id, d.text) for d in stream] == [(0, "a"), (3, "b")]
+    assert stream.report.skipped == 2
+
+
+def read_and_report(tmp_path: Path, name: str, content: bytes, **options: Any) -> tuple[list[Document], list[str], Any]:
+    path = tmp_path / name
+    path.write_bytes(content)
+    warnings: list[str] = []
+    stream = read_documents(path, warn=warnings.append, **options)
+    return list(stream), warnings, stream.report
+
+
+def test_skipped_records_are_counted_and_the_first_ten_are_named(tmp_path: Path) -> None:
+    lines = ['{"text": "good"}'] + [f'{{"text": bad{n}}}' for n in range(12)] + ['{"text": 5}', '{"text": "last"}']
+    documents, warnings, report = read_and_report(tmp_path, "a.jsonl", "\n".join(lines).encode(), on_error="skip")
+    assert [(d.id, d.text) for d in documents] == [(0, "good"), (14, "last")]  # ids stay those of the file
+    assert report.skipped == 13
+    [warning] = warnings
+    first, *named, last = warning.splitlines()
+    assert first == "13 records were skipped:"
+    assert len(named) == 10
+    assert "a.jsonl, line 2 is not JSON (got: Expecting value at column 10)" in named[0]
+    assert last == "  and 3 more."
+    with pytest.raises(DataError, match="line 2 is not JSON"):
+        list(read_documents(tmp_path / "a.jsonl"))
+    with pytest.raises(ParameterError, match=r"on_error is unknown \(allowed: stop, skip; got: 'ignore'\)"):
+        read_documents(tmp_path / "a.jsonl", on_error="ignore")
+
+
+def test_a_damaged_row_of_a_csv_file_is_skipped_and_the_next_ones_are_read(tmp_path: Path) -> None:
+    content = b'text,x\nfine,1\nonly\ncaf\xe9,2\n"a"b,3\nlast,4\n"open,5\nlost,6\n'
+    documents, [warning], report = read_and_report(tmp_path, "a.csv", content, on_error="skip")
+    assert [d.text for d in documents] == ["fine", "last"]
+    assert report.skipped == 4
+    for problem in (
+        "line 3 differs from the header in the number of fields (allowed: 2; got: 1)",
+        "line 4 is not utf-8 (got: byte 0xe9 at column 4)",
+        "line 5 is not valid CSV",
+        "lines 7 to 8 are not valid CSV (got: unexpected end of data)",
+    ):
+        assert problem in warning
+
+
+def test_missing_and_null_texts_are_empty_with_a_warning_that_counts_them(tmp_path: Path) -> None:
+    lines = ['{"text": "a", "title": "t"}', '{"text": null, "title": "u"}', '{"title": "v"}', '{"text": NaN}']
+    documents, warnings, report = read_and_report(
+        tmp_path, "a.jsonl", "\n".join(lines).encode(), text=("title", "text")
+    )
+    assert [d.text for d in documents] == ["t\na", "u\n", "v\n", "\n"]
+    assert report.n_empty == {"text": 3, "title": 1}
+    path = tmp_path / "a.jsonl"
+    assert warnings == [
+        f"3 records have no value in the field 'text', which counts as empty: {path}, line 2, line 3, line 4.",
+        f"1 record has no value in the field 'title', which counts as empty: {path}, line 4.",
+    ]
+    with pytest.warns(UserWarning, match="3 records have no value in the field 'text'"):
+        list(read_documents(path, text=("title", "text")))
+
+
+def test_a_missing_label_or_metadata_field_is_counted_but_null_is_a_value(tmp_path: Path) -> None:
+    content = b'{"text": "a", "y": 1, "l": null}\n{"text": "b", "y": null, "l": "x"}\n{"text": "c"}\n'
+    documents, warnings, report = read_and_report(tmp_path, "a.jsonl", content, label="l", metadata=["y"])
+    assert [(d.labels, d.metadata) for d in documents] == [((), {"y": 1}), (("x",), {"y": None}), ((), {})]
+    assert report.n_empty == {"l": 1, "y": 1}
+    assert len(warnings) == 2
+
+
+def test_a_field_that_no_record_has_is_an_error_under_skip_too(tmp_path: Path) -> None:
+    for on_error in ("stop", "skip"):
+        with pytest.raises(DataError, match=r"line 1 has no field 'title', nor has any record after it"):
+            read_content(tmp_path, "a.jsonl", b'{"text": "a"}\n{"text": "b"}', text="title", on_error=on_error)
+
+
+def test_a_duplicate_id_is_an_error_that_names_both_lines(tmp_path: Path) -> None:
+    content = b'{"id": "x", "text": "a"}\n\n{"id": "y", "text": "b"}\n{"id": "x", "text": "c"}\n'
+    with pytest.raises(DataError, match=r"a.jsonl, line 1 and line 4: the id 'x' is given twice. Ids must be unique"):
+        read_content(tmp_path, "a.jsonl", content, id="id")
+    documents, [warning], _ = read_and_report(tmp_path, "a.jsonl", content, id="id", on_error="skip")
+    assert [d.text for d in documents] == ["a", "b"]
+    assert "line 1 and line 4: the id 'x' is given twice" in warning
+
+
+@pytest.mark.parametrize(("delimiter", "separator"), [(";", ";"), ("\\t", "\t"), ("|", "|")])
+def test_the_delimiter_of_a_csv_file_can_be_given(tmp_path: Path, delimiter: str, separator: str) -> None:
+    content = separator.join(["text", "n"]) + "\n" + separator.join(["a, b", "1"]) + "\n"
+    assert [d.text for d in read_content(tmp_path, "a.csv", content.encode(), delimiter=delimiter)] == ["a, b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "delimiter", "message"),
+    [
+        ("a.csv", ";;", r"the delimiter is not valid \(allowed: one character, such as ; or \\t; got: ';;'\)"),
+        ("a.csv", '"', "the delimiter is not valid"),
+        ("a.jsonl", ";", r"a.jsonl has no delimiter \(allowed: a delimiter for .csv and .tsv files\)"),
+    ],
+)
+def test_an_invalid_delimiter_is_an_error(tmp_path: Path, name: str, delimiter: str, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        read_content(tmp_path, name, b"text\na\n", delimiter=delimiter)
+
+
+def test_html_is_stripped_on_request(tmp_path: Path) -> None:
+    page = "<html><head><title>x</title></head><body><h1>Fish &amp; chips</h1><p>1 < 2 <b>bo</b>ld<br>new</p>"
+    page += "<script>if (a < b) {}</script><!-- <p>no</p> --><a href='x' title=\"a>b\">li\u00adnk</a></body></html>"
+    content = json.dumps({"text": page}).encode()
+    assert read_content(tmp_path, "a.jsonl", content)[0].text == page
+    [document] = read_content(tmp_path, "a.jsonl", content, strip_html=True)
+    assert document.text == "Fish & chips\n1 < 2 bold\nnew\nli\u00adnk"
+
+
+@pytest.mark.parametrize("piece", ["<a", "<!--", '<a href="', "<script>", '<a ">"', "&amp", "</", "<?", "&#9"])
+def test_hostile_html_is_stripped_in_linear_time(tmp_path: Path, piece: str) -> None:
+    def seconds(count: int) -> float:
+        content = json.dumps({"text": piece * count}).encode()
+        start = time.process_time()
+        read_content(tmp_path, "a.jsonl", content, strip_html=True)
+        return time.process_time() - start
+
+    assert seconds(80_000) < 40 * max(seconds(8_000), 0.01)  # a quadratic one takes a hundred times as long
+
+
+def test_a_text_file_that_cannot_be_decoded_is_skipped_on_request(tmp_path: Path) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    (folder / "a.txt").write_bytes(b"caf\xe9")
+    (folder / "b.txt").write_text("good")
+    stream = read_documents(folder, on_error="skip", warn=lambda sentence: None)
+    assert [d.id for d in stream] == ["b.txt"]
+    assert "a.txt, line 1 is not utf-8" in stream.report.errors[0]

@@ -133,7 +133,7 @@ def test_equal_inputs_and_seed_give_equal_codes(documents: list[Document]) -> No
         (["word"], {"n_bits": 0}, ParameterError, r"n_bits, the code length, is out of range.*got: 0"),
         (["word"], {"method": "magic"}, ParameterError, "unknown method"),
         (["word", "other"], {"ids": ["a", "a"]}, DataError, "the id 'a' is given twice"),
-        (["word", "other"], {"ids": ["a"]}, DataError, "texts, ids and labels differ in number"),
+        (["word", "other"], {"ids": ["a"]}, DataError, "texts, ids differ in number"),
         (["word", "other"], {"ids": ["a", 1]}, DataError, "all strings or all integers"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from fewbits import __version__
-from fewbits.cli import benchmark, engine, experiments, export, search
+from fewbits.cli import benchmark, duplicates, engine, experiments, export, search
 from fewbits.cli.output import print_error
 from fewbits.errors import FewbitsError
 
@@ -31,8 +31,8 @@ for command in (
     search.search,
     search.similar,
     search.bits,
-    search.duplicates,
-    search.encode,
+    duplicates.duplicates,
+    export.encode,
     engine.serve,
     engine.info,
     export.card,

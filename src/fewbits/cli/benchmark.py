@@ -197,7 +197,7 @@ def bench_own(
         id=fields.id,
         label=fields.label,
         label_separator=fields.label_separator,
-        encoding=fields.encoding,
+        **fields.reading(),
     )
     stream = track_progress(documents, "Reading documents")
     vectorizer = TextVectorizer(max_features=max_features, token_pattern=token_pattern)

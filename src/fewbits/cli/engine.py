@@ -18,6 +18,7 @@ from fewbits.cli.options import (
     DocumentOptions,
     Engine,
     MaxFeatures,
+    ReadOptions,
     Source,
     TokenPattern,
     expand_options,
@@ -84,7 +85,7 @@ def fit(
         "random_state": random_state,
         "language": language,
     }
-    stream = _read(source, fields, documents.encoding)
+    stream = _read(source, fields, documents)
     if documents.embeddings is None:
         vectorizer = TextVectorizer(max_features=max_features, token_pattern=token_pattern)
         engine = SearchEngine.from_documents(stream, vectorizer=vectorizer, verbose=err.is_terminal, **options)
@@ -247,7 +248,7 @@ def _change(
     has_fields = not (Path(source).is_dir() or Path(source).suffix.lower() == ".txt")
     with engine.snapshot() as snapshot:
         defaults = snapshot.model.info.notes.get(FIELDS, {}) if has_fields else {}
-    stream = _read(source, _fields(documents, defaults), documents.encoding)
+    stream = _read(source, _fields(documents, defaults), documents)
     embeddings = None if documents.embeddings is None else load_embeddings(documents.embeddings)
     _print_change(participle, change(engine, stream, embeddings), engine, as_json=as_json)
 
@@ -260,11 +261,13 @@ def _fields(documents: DocumentOptions, defaults: dict[str, Any]) -> Fields:
         documents.label or defaults.get("label"),
         documents.label_separator or defaults.get("label_separator"),
         tuple(documents.metadata or defaults.get("metadata") or ()),
+        documents.strip_html or defaults.get("strip_html", False),
     )
 
 
-def _read(source: str, fields: Fields, encoding: str) -> Iterable[Document]:
-    return track_progress(read_documents(source, **asdict(fields), encoding=encoding), "Reading documents")
+def _read(source: str, fields: Fields, options: ReadOptions) -> Iterable[Document]:
+    documents = read_documents(source, **{**options.reading(), **asdict(fields)})
+    return track_progress(documents, "Reading documents")
 
 
 def _print_change(participle: str, count: int, engine: SearchEngine, *, as_json: bool) -> None:

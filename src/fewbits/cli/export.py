@@ -1,17 +1,100 @@
-"""Commands that write files for other tools: card, export."""
+"""Commands that write for other tools: encode, export, card."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from fewbits.cli.options import Engine
-from fewbits.cli.output import plural, print_status
+from fewbits.cli.engine import read_lines
+from fewbits.cli.options import AsJson, Engine, IdField, ReadOptions, TextFields, expand_options
+from fewbits.cli.output import plural, print_error, print_json, print_status
+from fewbits.codes import Packed, to_bit_strings, to_hex, to_integers
+from fewbits.data import Document, read_documents
 from fewbits.export import render_card, write_encoder, write_faiss, write_npy, write_parquet
 from fewbits.search import SearchEngine
+from fewbits.search.encoder import empty_query_error, nonzero_rows
 from fewbits.storage import atomic_write
+from fewbits.validation import batched
+
+BLOCK = 4096
+
+
+class CodeFormat(str, Enum):
+    """Text form of a code."""
+
+    hex = "hex"
+    bits = "bits"
+    integer = "integer"
+
+
+WRITERS: dict[CodeFormat, Callable[[Packed, int], Iterable[Any]]] = {
+    CodeFormat.hex: to_hex,
+    CodeFormat.bits: to_bit_strings,
+    CodeFormat.integer: to_integers,
+}
+
+
+@expand_options
+def encode(
+    engine: Engine,
+    options: ReadOptions,
+    text: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TEXT",
+            help="Text to encode, one word or several; - reads one text per line from standard input.",
+        ),
+    ] = None,
+    source: Annotated[str | None, typer.Option(help="File of documents to encode, instead of TEXT.")] = None,
+    field: TextFields = None,
+    id: IdField = None,
+    code_format: Annotated[CodeFormat, typer.Option("--format", help="Text form of the codes.")] = CodeFormat.hex,
+    as_json: AsJson = False,
+) -> None:
+    """Print the codes of texts.
+
+    A text without a known word has no code: it is reported, its code is empty, and the exit code is 1.
+
+    Example: fewbits encode fewbits-demo "open a file for reading" --format bits
+    """
+    if bool(text) == (source is not None):
+        raise typer.BadParameter("give either TEXT (or - for standard input) or --source")
+    loaded = SearchEngine.load(engine, verify=False)
+    if source is None:
+        lines = read_lines(" ".join(text or ()))
+        documents: Iterable[Document] = (Document(number, line) for number, line in enumerate(lines))
+    else:
+        documents = read_documents(source, text=field or "text", id=id, **options.reading())
+    are_many = source is not None or text == ["-"]
+    failed = False
+    for document, code in _encode(loaded, documents, code_format):
+        if code is None:
+            failed = True
+            error = empty_query_error(document.text, "text")
+            if not are_many:
+                raise error
+            print_error(error)
+        if as_json:
+            print_json({"id": document.id, "code": code})
+        else:
+            shown = "" if code is None else code
+            print(shown if source is None else f"{document.id}\t{shown}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _encode(engine: SearchEngine, documents: Iterable[Document], form: CodeFormat) -> Iterator[tuple[Document, Any]]:
+    """Yield documents with their codes, None for a text without a known word."""
+    with engine.snapshot() as snapshot:
+        for block in batched(documents, BLOCK):
+            rows = snapshot.model.text_rows([document.text for document in block])
+            codes = WRITERS[form](snapshot.model.encode(rows), engine.n_bits)
+            for document, is_known, code in zip(block, nonzero_rows(rows).tolist(), codes, strict=True):
+                yield document, code if is_known else None
 
 
 def card(

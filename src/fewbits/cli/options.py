@@ -22,7 +22,7 @@ Value = TypeVar("Value")
 Engine = Annotated[Path, typer.Argument(help="Folder of a saved engine.", metavar="ENGINE")]
 Source = Annotated[
     str,
-    typer.Argument(metavar="SOURCE", help="JSON Lines, CSV, TSV, Parquet, .txt, a folder of .txt files, or - (stdin)."),
+    typer.Argument(metavar="SOURCE", help="JSON, CSV, TSV, Parquet, .txt, a folder of .txt files, or - (stdin)."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, one object per line.")]
 Bits = Annotated[int, typer.Option("--n-bits", "--bits", help="Code length in bits.")]
@@ -42,6 +42,13 @@ TokenPattern = Annotated[
     str | None, typer.Option(help="Regular expression that matches a word. [default: two or more letters a-z]")
 ]
 Encoding = Annotated[str, typer.Option(help="Character encoding of the file.")]
+Delimiter = Annotated[
+    str | None, typer.Option(help="Character between the fields of a CSV or TSV file, such as ';' or '\\t'.")
+]
+StripHtml = Annotated[bool, typer.Option("--strip-html", help="Remove tags, scripts and styles from texts.")]
+OnError = Annotated[
+    str, typer.Option(help="What to do with a record that cannot be used: stop, or skip it and report it at the end.")
+]
 EmbeddingsFile = Annotated[
     Path | None, typer.Option(help="Precomputed embeddings: a .npy array with one row per document.")
 ]
@@ -54,14 +61,33 @@ Jobs = Annotated[int, typer.Option(help="Number of parallel runs. With more than
 
 
 @dataclass(frozen=True)
-class FieldOptions:
+class ReadOptions:
+    """Options of how a file is read."""
+
+    encoding: Encoding = "utf-8"
+    delimiter: Delimiter = None
+    strip_html: StripHtml = False
+    on_error: OnError = "stop"
+
+    def reading(self) -> dict[str, Any]:
+        """Return the options as keyword arguments of ``read_documents``, with its warnings on standard error."""
+        return {
+            "encoding": self.encoding,
+            "delimiter": self.delimiter,
+            "strip_html": self.strip_html,
+            "on_error": self.on_error,
+            "warn": print_status,
+        }
+
+
+@dataclass(frozen=True)
+class FieldOptions(ReadOptions):
     """Options that map the fields of a file to the parts of a document."""
 
     text: TextFields = None
     id: IdField = None
     label: LabelField = None
     label_separator: LabelSeparator = None
-    encoding: Encoding = "utf-8"
 
 
 @dataclass(frozen=True)
@@ -129,7 +155,7 @@ class SearchOptions:
         }
 
 
-OPTION_GROUPS = (FieldOptions, DocumentOptions, ChangeOptions, SearchOptions)
+OPTION_GROUPS = (ReadOptions, FieldOptions, DocumentOptions, ChangeOptions, SearchOptions)
 
 
 def renamed(name: str, value: Value | None, old_name: str, old_value: Value | None) -> Value | None:

@@ -1,12 +1,11 @@
-"""Commands that read an engine: search, similar, bits, duplicates, encode; and the demonstration."""
+"""Commands that read an engine: search, similar, bits; and the demonstration."""
 
 from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,11 +22,9 @@ from fewbits.cli.options import (
     SearchOptions,
     TextFields,
     expand_options,
-    renamed,
 )
 from fewbits.cli.output import (
     err,
-    plural,
     print_bit_meaning,
     print_error,
     print_hits,
@@ -38,28 +35,10 @@ from fewbits.cli.output import (
     print_text,
     track_progress,
 )
-from fewbits.codes import Packed, to_bit_strings, to_hex, to_integers
-from fewbits.data import Document, DocumentId, read_documents, write_documents
+from fewbits.data import Document, DocumentId, read_documents
+from fewbits.data.io import ReadReport
 from fewbits.errors import DataError, UnknownIdError
-from fewbits.search import MIN_SIMILARITY, Explanation, Hit, SearchEngine, Suggestion, suggest, without_duplicates
-from fewbits.validation import batched
-
-BLOCK = 4096
-
-
-class CodeFormat(str, Enum):
-    """Text form of a code."""
-
-    hex = "hex"
-    bits = "bits"
-    integer = "integer"
-
-
-WRITERS: dict[CodeFormat, Callable[[Packed, int], Iterable[Any]]] = {
-    CodeFormat.hex: to_hex,
-    CodeFormat.bits: to_bit_strings,
-    CodeFormat.integer: to_integers,
-}
+from fewbits.search import Explanation, Hit, SearchEngine, Suggestion, suggest
 
 
 @dataclass(frozen=True)
@@ -69,6 +48,7 @@ class Queries:
     documents: Iterable[Document]
     are_many: bool = False
     have_ids: bool = False
+    report: ReadReport = field(default_factory=ReadReport)  # complete when the queries have been read
 
 
 def demo(
@@ -127,9 +107,12 @@ def search(
     source: Annotated[str | None, typer.Option(help="File of documents whose texts are the queries.")] = None,
     field: TextFields = None,
     id: IdField = None,
+    encoding: Encoding = "utf-8",
     as_json: AsJson = False,
 ) -> None:
     """Find the documents nearest to a text.
+
+    A query that fails among several is reported, and the others are answered; the exit code is then 1.
 
     Example: fewbits search fewbits-demo "open a file for reading" -k 5
     """
@@ -139,7 +122,10 @@ def search(
     if bool(query) == (source is not None):
         raise typer.BadParameter("give either QUERY (or - for standard input) or --source")
     if source is not None:
-        queries = Queries(read_documents(source, text=field or "text", id=id), are_many=True, have_ids=True)
+        stream = read_documents(
+            source, text=field or "text", id=id, encoding=encoding, on_error="skip", warn=print_status
+        )
+        queries = Queries(stream, are_many=True, have_ids=True, report=stream.report)
     else:
         queries = _read_queries(" ".join(query or ()))
     loaded = _load(engine)
@@ -183,40 +169,6 @@ def similar(
     )
 
 
-def encode(
-    engine: Engine,
-    text: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="TEXT",
-            help="Text to encode, one word or several; - reads one text per line from standard input.",
-        ),
-    ] = None,
-    source: Annotated[str | None, typer.Option(help="File of documents to encode, instead of TEXT.")] = None,
-    field: TextFields = None,
-    id: IdField = None,
-    encoding: Encoding = "utf-8",
-    code_format: Annotated[CodeFormat, typer.Option("--format", help="Text form of the codes.")] = CodeFormat.hex,
-    as_json: AsJson = False,
-) -> None:
-    """Print the codes of texts.
-
-    Example: fewbits encode fewbits-demo "open a file for reading" --format bits
-    """
-    if bool(text) == (source is not None):
-        raise typer.BadParameter("give either TEXT (or - for standard input) or --source")
-    loaded = _load(engine)
-    if source is None:
-        documents = _read_queries(" ".join(text or ())).documents
-    else:
-        documents = read_documents(source, text=field or "text", id=id, encoding=encoding)
-    for document, code in _encode(loaded, documents, code_format):
-        if as_json:
-            print_json({"id": document.id, "code": code})
-        else:
-            print(code if source is None else f"{document.id}\t{code}")
-
-
 def bits(engine: Engine, as_json: AsJson = False) -> None:
     """Describe each bit by the words that are more frequent where it is 1, and where it is 0.
 
@@ -227,48 +179,6 @@ def bits(engine: Engine, as_json: AsJson = False) -> None:
             print_json(meaning)
         else:
             print_bit_meaning(meaning)
-
-
-def duplicates(
-    engine: Engine,
-    radius: Annotated[
-        int, typer.Option("--radius", "-r", help="Maximum Hamming distance between near-duplicates.")
-    ] = 3,
-    min_similarity: Annotated[
-        float | None,
-        typer.Option(
-            help=f"Minimum cosine similarity of near-duplicates; 0 compares only codes. [default: {MIN_SIMILARITY}]",
-            min=0,
-            max=1,
-        ),
-    ] = None,
-    alike: Annotated[float | None, typer.Option(hidden=True, min=0, max=1)] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write the documents as JSON Lines, with one per group."),
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Group near-duplicates, and optionally write the corpus without them.
-
-    Groups are formed by chaining, so two documents of a group may differ in more bits than the radius. The document
-    that was added first represents its group.
-
-    Example: fewbits duplicates news-engine --radius 3 --output unique.jsonl
-    """
-    similarity = renamed("min-similarity", min_similarity, "alike", alike)
-    loaded = _load(engine)
-    groups = loaded.duplicates(radius, MIN_SIMILARITY if similarity is None else similarity)
-    n_duplicates = sum(len(group.others) for group in groups)
-    print_status(f"{plural(len(groups), 'group')} with {plural(n_duplicates, 'duplicate')}.")
-    if output is not None:
-        count = write_documents(output, without_duplicates(loaded.documents(), groups))
-        print_status(f"Wrote {plural(count, 'document')} to {output}, omitting {plural(n_duplicates, 'duplicate')}.")
-    for group in groups:
-        if as_json:
-            print_json(group)
-        else:
-            print("\t".join(map(str, (group.representative, *group.others))))
 
 
 def _load(folder: Path) -> SearchEngine:
@@ -322,11 +232,5 @@ def _print_answers(
             with engine.snapshot() as snapshot:
                 unknown = snapshot.unknown_in_filters(**options.filters())
             print_status(" ".join(["No hits.", *unknown]))
-    if failed:
+    if failed or queries.report.skipped:
         raise typer.Exit(1)
-
-
-def _encode(engine: SearchEngine, documents: Iterable[Document], form: CodeFormat) -> Iterator[tuple[Document, Any]]:
-    for block in batched(documents, BLOCK):
-        packed = engine.encode(document.text for document in block)
-        yield from zip(block, WRITERS[form](packed, engine.n_bits), strict=True)

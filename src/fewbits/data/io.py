@@ -1,20 +1,80 @@
-"""Read and write documents as a stream: JSON Lines, CSV, TSV, Parquet, a folder of texts."""
+"""Read and write documents as a stream: JSON Lines, JSON arrays, CSV, TSV, Parquet, a folder of texts."""
 
 from __future__ import annotations
 
-import codecs
-import csv
-import gzip
 import json
-import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any
 
 from fewbits.data.document import Document, DocumentId, Fields, Record, as_id
-from fewbits.errors import DataError, MissingExtraError, MissingFileError, ParameterError
+from fewbits.data.records import Records, check_encoding, existing, open_records, whole_text
+from fewbits.errors import DataError, ParameterError
 from fewbits.storage import atomic_write
+
+ON_ERROR = ("stop", "skip")
+SHOWN = 10  # places that a report names
+LOOKED_AHEAD = 1_000  # records, of which one must have each field
+
+
+@dataclass
+class ReadReport:
+    """What was left out of a stream of records, and which fields were empty; complete when the stream has ended."""
+
+    read: int = 0
+    skipped: int = 0
+    errors: list[str] = field(default_factory=list)  # of the first records that were skipped
+    empty: dict[str, list[str]] = field(default_factory=dict)  # by field, the first places without a value
+    n_empty: dict[str, int] = field(default_factory=dict)  # by field, the number of records without a value
+
+    def skip(self, error: DataError) -> None:
+        """Count a record that is left out."""
+        self.skipped += 1
+        if len(self.errors) < SHOWN:
+            self.errors.append(str(error))
+
+    def note_empty(self, name: str, where: str) -> None:
+        """Count a record without a value in a field."""
+        self.n_empty[name] = self.n_empty.get(name, 0) + 1
+        places = self.empty.setdefault(name, [])
+        if len(places) < SHOWN:
+            places.append(where)
+
+    def sentences(self) -> list[str]:
+        """Return a sentence for each thing that the user should know."""
+        found = []
+        for name, count in self.n_empty.items():
+            subject = f"{count:,} record has" if count == 1 else f"{count:,} records have"
+            places = _places(self.empty[name], count)
+            found.append(f"{subject} no value in the field {name!r}, which counts as empty: {places}.")
+        if self.skipped:
+            subject = "1 record was" if self.skipped == 1 else f"{self.skipped:,} records were"
+            found.append(f"{subject} skipped:")
+            found += [f"  {error}" for error in self.errors]
+            if self.skipped > len(self.errors):
+                found.append(f"  and {self.skipped - len(self.errors):,} more.")
+        return found
+
+
+def _places(places: Sequence[str], count: int) -> str:
+    """Name places, the file once: "news.csv, line 3, line 7 and 2 more"."""
+    source = places[0].rpartition(", ")[0]
+    names = [places[0], *(place.removeprefix(f"{source}, ") for place in places[1:])]
+    return ", ".join(names) + (f" and {count - len(places):,} more" if count > len(places) else "")
+
+
+class DocumentStream(Iterator[Document]):
+    """Documents, one at a time, and a report of what was skipped or empty."""
+
+    def __init__(self, documents: Iterator[Document], report: ReadReport) -> None:
+        self._documents = documents
+        self.report = report
+
+    def __next__(self) -> Document:
+        return next(self._documents)
 
 
 def read_documents(
@@ -26,15 +86,22 @@ def read_documents(
     label_separator: str | None = None,
     metadata: Sequence[str] = (),
     encoding: str = "utf-8",
-) -> Iterator[Document]:
+    delimiter: str | None = None,
+    strip_html: bool = False,
+    on_error: str = "stop",
+    warn: Callable[[str], None] | None = None,
+) -> DocumentStream:
     """Read documents from a file or folder, one at a time.
+
+    A field that a record lacks, and a text that is null or NaN, is empty; a warning at the end counts them. A field
+    that none of the first 1,000 records has is an error.
 
     Parameters
     ----------
     source : path
-        A ``.jsonl``/``.ndjson``, ``.csv`` or ``.tsv`` file (each also with ``.gz``), a ``.parquet`` file, or a
-        folder of ``.txt`` files, each a document labelled with the name of its folder. A single ``.txt`` file is one
-        document. ``-`` is JSON Lines from standard input.
+        A ``.jsonl``/``.ndjson``, ``.json`` (an array of objects, or JSON Lines), ``.csv`` or ``.tsv`` file (each also
+        with ``.gz``), a ``.parquet`` file, or a folder of ``.txt`` files, each a document labelled with the name of its
+        folder. A single ``.txt`` file is one document. ``-`` is JSON from standard input.
     text : str or sequence of str
         Field or fields of the text; several are joined with newlines.
     id, label : str, optional
@@ -45,163 +112,142 @@ def read_documents(
         Fields to store with the document, for use in filters.
     encoding : str, default="utf-8"
         Encoding of the file or files.
+    delimiter : str, optional
+        Character between the fields of a ``.csv`` or ``.tsv`` file, such as ``;``.
+    strip_html : bool, default=False
+        Remove tags, comments, scripts and styles from texts, and decode entities such as ``&amp;``.
+    on_error : {"stop", "skip"}, default="stop"
+        Whether a record that cannot be used is an error, or is left out and counted in the report of the stream. With
+        "skip", a document whose id an earlier one has is left out too.
+    warn : callable, optional
+        Called at the end with each sentence of the report; by default they are Python warnings.
+
+    Returns
+    -------
+    DocumentStream
+        An iterator over documents; its ``report`` is complete at the end.
     """
-    fields = Fields((text,) if isinstance(text, str) else tuple(text), id, label, label_separator, tuple(metadata))
+    names = (text,) if isinstance(text, str) else tuple(text)
+    fields = Fields(names, id, label, label_separator, tuple(metadata), strip_html)
     fields.check()
-    _check_encoding(encoding)
-    if str(source) == "-":
-        return _documents(_json_records(sys.stdin.buffer, "standard input", encoding), fields)
-    path = _existing(source)
-    if path.is_dir() or path.suffix.lower() == ".txt":
+    check_encoding(encoding)
+    if on_error not in ON_ERROR:
+        raise ParameterError("on_error is unknown", allowed=", ".join(ON_ERROR), got=repr(on_error))
+    report = ReadReport()
+    path = Path("-") if str(source) == "-" else existing(source)
+    if str(source) != "-" and (path.is_dir() or path.suffix.lower() == ".txt"):
         if id is not None or label is not None or metadata:
             kind = "a folder of texts" if path.is_dir() else "a text"
             fields_got = f"id={id!r}, label={label!r}, metadata={list(metadata)!r}"
             raise ParameterError(f"{path} is {kind}, which has no fields", got=fields_got)
-        return _folder(path, encoding) if path.is_dir() else iter([_text_file(path, path.name, (), encoding)])
-    return _documents(_record_reader(path)(path, encoding), fields)
+        documents = _Texts(path, encoding, fields, report, skip=on_error == "skip").documents()
+    else:
+        records = open_records(source, encoding, delimiter)
+        documents = _documents(records, fields, report, skip=on_error == "skip")
+    return DocumentStream(_with_warnings(documents, report, warn or _warn), report)
 
 
 def read_records(source: str | Path, encoding: str = "utf-8") -> Iterator[tuple[str, Record]]:
     """Yield the place in the file (for error messages) and the fields of every record."""
-    _check_encoding(encoding)
-    path = _existing(source)
-    return _record_reader(path)(path, encoding)
-
-
-def _existing(source: str | Path) -> Path:
-    path = Path(source)
-    if not path.exists():
-        raise MissingFileError(f"{path} does not exist", hint="Check the path; - reads JSON Lines from standard input.")
-    return path
-
-
-def _documents(records: Iterable[tuple[str, Record]], fields: Fields) -> Iterator[Document]:
-    for position, (where, record) in enumerate(records):
-        yield fields.document(record, position, where)
-
-
-def _record_reader(path: Path) -> Callable[[Path, str], Iterator[tuple[str, Record]]]:
-    kinds = {
-        ".jsonl": _json_file,
-        ".ndjson": _json_file,
-        ".csv": _csv_file,
-        ".tsv": _tsv_file,
-        ".parquet": _parquet_file,
-    }
-    suffix = (Path(path.stem).suffix if path.suffix == ".gz" else path.suffix).lower()
-    if suffix not in kinds:
-        raise ParameterError(
-            f"{path} has an unknown extension",
-            allowed=", ".join(kinds) + ", all but the last also with .gz, or a folder",
-            got=path.suffix or "none",
-            hint="Rename the file to match its format.",
-        )
-    return kinds[suffix]
-
-
-def _json_file(path: Path, encoding: str) -> Iterator[tuple[str, Record]]:
-    with _open(path) as stream:
-        yield from _json_records(stream, str(path), encoding)
-
-
-def _json_records(stream: BinaryIO, name: str, encoding: str) -> Iterator[tuple[str, Record]]:
-    for number, line in enumerate(_lines(stream, name, encoding), 1):
-        if not line.strip():
-            continue
-        where = f"{name}, line {number}"
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError as error:
-            hint = f"Every line is one JSON object; see the line with: sed -n {number}p {name}"
-            raise DataError(f"{where} is not JSON", got=f"{error.msg} at column {error.colno}", hint=hint) from error
-        except RecursionError:
-            raise DataError(f"{where} is nested too deeply") from None
-        if not isinstance(record, dict):
-            raise DataError(f"{where} is not a record", allowed="a JSON object", got=type(record).__name__)
+    for where, record in open_records(source, encoding):
+        if isinstance(record, DataError):
+            raise record
         yield where, record
 
 
-def _csv_file(path: Path, encoding: str, delimiter: str = ",") -> Iterator[tuple[str, Record]]:
-    csv.field_size_limit(2**31 - 1)  # a document is often longer than the module's default of 128 KiB
-    with _open(path) as stream:
-        reader = csv.DictReader(_lines(stream, str(path), encoding), delimiter=delimiter, strict=True)
+def _warn(sentence: str) -> None:
+    warnings.warn(sentence, stacklevel=2)
+
+
+def _with_warnings(
+    documents: Iterable[Document], report: ReadReport, warn: Callable[[str], None]
+) -> Iterator[Document]:
+    for document in documents:
+        report.read += 1
+        yield document
+    sentences = report.sentences()
+    details = [sentence for sentence in sentences if sentence.startswith(" ")]
+    for sentence in sentences:
+        if not sentence.startswith(" "):
+            warn("\n".join([sentence, *details]) if sentence.endswith(":") else sentence)
+
+
+def _documents(records: Records, fields: Fields, report: ReadReport, *, skip: bool) -> Iterator[Document]:
+    """Convert records; those that cannot be used are errors, or are left out and counted."""
+    numbered = enumerate(records)
+    first = _first_usable(numbered)
+    fields.check_exist([(where, record) for _, (where, record) in first if not isinstance(record, DataError)])
+    places: dict[DocumentId, str] = {}  # of the ids
+    for position, (where, record) in chain(first, numbered):
+        empty: list[str] = []
         try:
-            names = list(reader.fieldnames or ())
-            if len(set(names)) != len(names):
-                raise DataError(f"{path}, line 1 has duplicate field names", got=", ".join(names))
-            for record in reader:
-                where = f"{path}, line {reader.line_num}"
-                if None in record or None in record.values():
-                    raise DataError(f"{where} differs from the header in the number of fields", allowed=len(names))
-                yield where, record
-        except csv.Error as error:
-            where = f"{path}, line {reader.line_num}"
-            raise DataError(f"{where} is not valid CSV", got=error, hint="Check its quotes.") from error
+            if isinstance(record, DataError):
+                raise record
+            document = fields.document(record, position, where, empty)
+            if fields.id is not None:
+                earlier = places.setdefault(document.id, where)
+                if earlier is not where:
+                    raise _given_twice(document.id, earlier, where)
+        except DataError as error:
+            if not skip:
+                raise
+            report.skip(error)
+            continue
+        for name in empty:
+            report.note_empty(name, where)
+        yield document
 
 
-def _tsv_file(path: Path, encoding: str) -> Iterator[tuple[str, Record]]:
-    return _csv_file(path, encoding, delimiter="\t")
-
-
-def _parquet_file(path: Path, encoding: str) -> Iterator[tuple[str, Record]]:
+def _first_usable(numbered: Iterator[tuple[int, tuple[str, Record | DataError]]]) -> list[Any]:
+    """Read ahead, up to an error, which is kept for its turn."""
+    first: list[Any] = []
     try:
-        import pyarrow as arrow
-        import pyarrow.parquet as parquet
-    except ImportError as error:
-        raise MissingExtraError("reading Parquet", extra="parquet") from error
-    try:
-        with parquet.ParquetFile(path) as file:
-            position = 0
-            for batch in file.iter_batches(batch_size=1024):
-                for record in batch.to_pylist():
-                    yield f"{path}, row {position}", record
-                    position += 1
-    except arrow.ArrowInvalid as error:
-        raise DataError(f"{path} is not a Parquet file", got=error) from error
+        for number, (where, record) in islice(numbered, LOOKED_AHEAD):
+            first.append((number, (where, record)))
+    except DataError as error:
+        first.append((len(first), ("", error)))
+    return first
 
 
-def _folder(folder: Path, encoding: str) -> Iterator[Document]:
-    paths = sorted(path for path in folder.rglob("*.txt") if path.is_file())
-    if not paths:
-        raise DataError(f"{folder} contains no documents", allowed=".txt files, also in subfolders")
-    for path in paths:
-        name = path.relative_to(folder)
-        yield _text_file(path, name.as_posix(), name.parts[-2:-1], encoding)
+def _given_twice(id: DocumentId, earlier: str, where: str) -> DataError:
+    file, _, place = where.rpartition(", ")
+    return DataError(
+        f"{file}, {earlier.removeprefix(f'{file}, ')} and {place}: the id {id!r} is given twice",
+        hint="Ids must be unique. To keep the first document of each, skip errors (--on-error skip).",
+    )
 
 
-def _text_file(path: Path, id: str, labels: tuple[str, ...], encoding: str) -> Document:
-    with path.open("rb") as stream:
-        return Document(id, "".join(_lines(stream, str(path), encoding)), labels)
+@dataclass(frozen=True)
+class _Texts:
+    """A text file, or a folder of them."""
 
+    path: Path
+    encoding: str
+    fields: Fields
+    report: ReadReport
+    skip: bool
 
-def _open(path: Path) -> BinaryIO:
-    return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+    def documents(self) -> Iterator[Document]:
+        """Yield a document per file."""
+        if not self.path.is_dir():
+            yield from self._document(self.path, self.path.name, ())
+            return
+        paths = sorted(path for path in self.path.rglob("*.txt") if path.is_file())
+        if not paths:
+            raise DataError(f"{self.path} contains no documents", allowed=".txt files, also in subfolders")
+        for path in paths:
+            name = path.relative_to(self.path)
+            yield from self._document(path, name.as_posix(), name.parts[-2:-1])
 
-
-def _lines(stream: BinaryIO, name: str, encoding: str) -> Iterator[str]:
-    """Decode line by line, so that an error message has the line number."""
-    number = 0
-    if "a".encode(encoding) != b"a":  # such as UTF-16, where a line does not end with one byte
-        stream, encoding = cast(BinaryIO, codecs.EncodedFile(stream, "utf-8", encoding)), "utf-8"
-    try:
-        for number, line in enumerate(stream, 1):
-            text = line.decode(encoding)
-            yield text.removeprefix("\ufeff") if number == 1 else text
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{name}, line {number} is not {encoding}",
-            got=f"byte 0x{error.object[error.start]:02x} at column {error.start + 1}",
-            hint="Specify its encoding (encoding='latin-1' or 'cp1252' are common), or convert the file with iconv.",
-        ) from error
-    except (EOFError, gzip.BadGzipFile) as error:
-        raise DataError(f"{name} is not a complete gzip file", got=error, hint="Download it again.") from error
-
-
-def _check_encoding(encoding: str) -> None:
-    try:
-        codecs.lookup(encoding)
-    except LookupError as error:
-        raise ParameterError("encoding is unknown", allowed="utf-8, latin-1, cp1252, …", got=repr(encoding)) from error
+    def _document(self, path: Path, id: str, labels: tuple[str, ...]) -> Iterator[Document]:
+        try:
+            with path.open("rb") as stream:
+                text = whole_text(stream, str(path), self.encoding)
+            yield Document(id, self.fields.clean(text), labels)
+        except (DataError, OSError) as error:
+            if not self.skip:
+                raise
+            self.report.skip(error if isinstance(error, DataError) else DataError(f"{path} cannot be read", got=error))
 
 
 def write_documents(path: Path, documents: Iterable[Document]) -> int:

@@ -151,12 +151,12 @@ class Model(Encoder):
         return cls(features, read_hasher(folder / "hasher"), ModelInfo.from_json(content))
 
 
-def empty_query_error(query: object, corrected: str | None = None) -> DataError:
-    """Return the error of a query without features, and what may have been meant."""
+def empty_query_error(query: object, what: str = "query", corrected: str | None = None) -> DataError:
+    """Return the error of a query or text without features, and what may have been meant."""
     if not isinstance(query, str):
         return DataError("the query is a zero vector", allowed="an embedding with a nonzero value")
     return DataError(
-        "the query has no known word",
+        f"the {what} has no known word",
         allowed="one word or more of the vocabulary",
         got=repr(query)[:60],
         hint=f"Did you mean {corrected!r}?" if corrected else "Use other or more words.",

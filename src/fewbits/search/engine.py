@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -16,6 +17,7 @@ from fewbits.errors import DataError
 from fewbits.features import Embeddings, TextVectorizer
 from fewbits.hashers.base import Hasher
 from fewbits.search.duplicates import MIN_SIMILARITY, DuplicateGroup
+from fewbits.search.encoder import nonzero_rows
 from fewbits.search.explain import BitMeaning, Explanation
 from fewbits.search.fitting import (
     LEARN_FROM,
@@ -90,13 +92,15 @@ class SearchEngine:
         *,
         ids: Iterable[DocumentId] | None = None,
         labels: Iterable[Any] | None = None,
+        metadata: Iterable[Mapping[str, Any] | None] | None = None,
         **options: Any,
     ) -> SearchEngine:
         """Fit a model to texts; ``options`` are those of :meth:`from_documents`.
 
-        Ids are positions by default. The labels of a text are one name, several, or None.
+        Ids are positions by default. The labels of a text are one name, several, or None; its metadata is a dictionary
+        of values to filter by, or None. A text that is None, NaN or a number is an error.
         """
-        return cls.from_documents(make_documents(texts, ids, labels), **options)
+        return cls.from_documents(make_documents(texts, ids, labels, metadata), **options)
 
     @classmethod
     def from_embeddings(
@@ -178,8 +182,17 @@ class SearchEngine:
             return writer.remove(ids)
 
     def encode(self, inputs: Any) -> Packed:
-        """Compute the packed codes of texts, or of embeddings if the engine was created from them."""
-        return self._store.latest().state.model.encode_inputs(inputs)
+        """Compute the packed codes of texts, or of embeddings if the engine was created from them.
+
+        The code of a text without a known word says nothing about it; a warning counts such texts.
+        """
+        model = self._store.latest().state.model
+        rows = model.rows(inputs)
+        n_empty = rows.shape[0] - int(nonzero_rows(rows).sum())
+        if n_empty:
+            message = f"{n_empty:,} of {rows.shape[0]:,} texts have no known word; their codes say nothing about them."
+            warnings.warn(message, stacklevel=2)
+        return model.encode(rows)
 
     def codes(self, ids: Sequence[DocumentId]) -> Packed:
         """Return the packed codes of stored documents."""

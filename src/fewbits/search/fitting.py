@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from itertools import zip_longest
@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from fewbits.codes import check_n_bits, unpack
-from fewbits.data.document import Document, DocumentId
+from fewbits.data.document import Document, DocumentId, is_missing
 from fewbits.data.labels import label_table
 from fewbits.errors import DataError
 from fewbits.features import Embeddings, TextVectorizer
@@ -165,10 +165,26 @@ def _encode_all(
     return Model(encoder.features, encoder.hasher, info)
 
 
+def checked(documents: Iterable[Document]) -> Iterator[Document]:
+    """Yield documents, each after checking that it is one."""
+    if isinstance(documents, (str, bytes, Document, Mapping)):
+        got = type(documents).__name__
+        raise DataError("documents must be a list or stream of documents", got=got, hint="Pass [Document(id, text)].")
+    for number, document in enumerate(documents):
+        if not isinstance(document, Document):
+            raise DataError(
+                f"item {number} is not a document",
+                allowed="fewbits.Document(id, text), with labels and metadata if it has any",
+                got=repr(document)[:60],
+                hint="Only SearchEngine.from_texts takes texts, since later documents need an id of their own.",
+            )
+        yield document
+
+
 def _stored(database: Database, documents: Iterable[Document]) -> Iterator[Document]:
     """Store documents and yield them."""
     with record_change(database) as writer:
-        for block in batched(documents, BLOCK):
+        for block in batched(checked(documents), BLOCK):
             writer.insert(block, are_new=False)
             yield from block
 
@@ -186,7 +202,7 @@ def encode_and_store(
         raise DataError("the engine was created from another kind of input", allowed=expected)
     rows = None if embeddings is None else encoder.rows(embeddings)
     count = 0
-    for block in batched(documents, BLOCK):
+    for block in batched(checked(documents), BLOCK):
         part = encoder.rows(document.text for document in block) if rows is None else rows[count:][: len(block)]
         count += len(block)
         check_same_length(part.shape[0], len(block))
@@ -211,21 +227,41 @@ def check_same_length(embeddings: int, documents: int) -> None:
 
 
 def make_documents(
-    texts: Iterable[str], ids: Iterable[DocumentId] | None, labels: Iterable[Any] | None
+    texts: Iterable[str],
+    ids: Iterable[DocumentId] | None = None,
+    labels: Iterable[Any] | None = None,
+    metadata: Iterable[Mapping[str, Any] | None] | None = None,
 ) -> Iterator[Document]:
-    """Combine texts, ids and labels into documents; they must have the same length."""
-    columns = [texts, *(column for column in (ids, labels) if column is not None)]
-    for position, row in enumerate(zip_longest(*columns, fillvalue=_MISSING)):
+    """Combine texts, ids, labels and metadata into documents; they must have the same length."""
+    columns = {"texts": texts, "ids": ids, "labels": labels, "metadata": metadata}
+    given = {name: column for name, column in columns.items() if column is not None}
+    for name, column in given.items():
+        if isinstance(column, (str, bytes, Mapping)) or not isinstance(column, Iterable):
+            hint = "Pass a list with one item per document."
+            raise DataError(f"{name} must be a list", got=repr(column)[:60], hint=hint)
+    positions: dict[Any, int] = {}  # of the ids
+    for position, row in enumerate(zip_longest(*given.values(), fillvalue=_MISSING)):
         if any(value is _MISSING for value in row):
-            raise DataError("texts, ids and labels differ in number", got=f"one of them ends after {position}")
-        fields = iter(row)
-        text = next(fields)
-        document_id = position if ids is None else next(fields)
-        yield Document(document_id, text, () if labels is None else _label_names(next(fields)))
+            raise DataError(f"{', '.join(given)} differ in number", got=f"one of them ends after {position}")
+        one = dict(zip(given, row, strict=True))
+        text, document_id = one["texts"], one.get("ids", position)
+        if not isinstance(text, str):
+            raise DataError(
+                f"text {position} is not a text",
+                allowed="a string, which may be empty",
+                got=repr(text)[:60],
+                hint="Leave it out, with its id and label, or replace it by an empty string.",
+            )
+        if ids is not None and isinstance(document_id, Hashable):
+            earlier = positions.setdefault(document_id, position)
+            if earlier != position:
+                problem = f"the id {document_id!r} is given twice, to the texts {earlier} and {position}"
+                raise DataError(problem, hint="Ids must be unique.")
+        yield Document(document_id, text, _label_names(one.get("labels")), one.get("metadata") or {})
 
 
 def _label_names(value: Any) -> tuple[str, ...]:
-    if value is None:
+    if is_missing(value):
         return ()
     several = not isinstance(value, str) and isinstance(value, Iterable)
     return tuple(str(name) for name in (value if several else [value]))

@@ -153,7 +153,7 @@ class Snapshot:
         ]
         hits = iter(self._hits([answer for answer in answers if answer is not None], chosen))
         return [
-            empty_query_error(query, suggest(self, query).corrected) if answer is None else next(hits)
+            empty_query_error(query, corrected=suggest(self, query).corrected) if answer is None else next(hits)
             for query, answer in zip(queries, answers, strict=True)
         ]
 
