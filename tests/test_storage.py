@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from fewbits.errors import BrokenFolderError, LockedError, MissingFileError, ParameterError
+from fewbits.locks import writer_lock
 from fewbits.search.snapshot import folder_stamp
-from fewbits.storage import atomic_write, load_folder, read_json, save_folder, write_json, writer_lock
+from fewbits.storage import atomic_write, load_folder, read_json, save_folder, write_json
 
 
 def opened(folder: Path, kind: str, version: int) -> Path:
@@ -199,7 +200,7 @@ LOCK_AND_WAIT = """
 import sys
 from pathlib import Path
 from fewbits.search.snapshot import folder_stamp
-from fewbits.storage import writer_lock
+from fewbits.locks import writer_lock
 with writer_lock(Path(sys.argv[1])):
     print("locked", flush=True)
     sys.stdin.read()

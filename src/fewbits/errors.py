@@ -52,6 +52,10 @@ class NotWritableError(FewbitsError, PermissionError):
     """A folder is read-only."""
 
 
+class NotSavedError(FewbitsError, OSError):
+    """A folder could not be written, for example on a full disk; what it contained before is unchanged."""
+
+
 class MissingExtraError(FewbitsError, ImportError):
     """A feature needs an extra that is not installed.
 

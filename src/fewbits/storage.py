@@ -14,26 +14,31 @@ import json
 import os
 import re
 import shutil
-import time
 import uuid
+import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import load_file, save
 
-from fewbits.errors import BrokenFolderError, LockedError, MissingFileError, NotWritableError, ParameterError
+from fewbits.errors import BrokenFolderError, FewbitsError, MissingFileError, NotSavedError, ParameterError
+from fewbits.locks import writer_lock
 
 MANIFEST = "manifest.json"
-LOCK = ".lock"
 GENERATION = re.compile(r"generation-[0-9a-f]{12}")
-LARGE = 64 << 20  # bytes; the checksum of a larger file takes noticeable time
-LOCK_POLL_S = 0.05
+TEMPORARY = re.compile(r"\.manifest\.json\.[0-9a-f]{12}")  # of atomic_write
+LARGE = 64 << 20  # bytes; SHA-256 of a larger file takes noticeable time
+MAX_MANIFEST = 1 << 20  # bytes
+MAX_JSON = 1 << 30
 RESTORE = "Restore a copy, or save it again."
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, None)  # NumPy's error of a full disk has no number
+# What a reader raises if a file is valid JSON or a valid array, but not of the expected form.
+FORM_ERRORS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError)
 
 Loaded = TypeVar("Loaded")
 
@@ -61,26 +66,34 @@ def write_json(path: Path, value: object) -> None:
         stream.write((json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode())
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, max_bytes: int = MAX_JSON) -> Any:
     """Read a JSON file."""
     try:
+        size = path.stat().st_size
+        if size > max_bytes:  # before it is read: it may not fit into memory
+            raise BrokenFolderError(f"{path} is too large", allowed=f"{max_bytes} bytes", got=size, hint=RESTORE)
         return json.loads(path.read_bytes())
     except FileNotFoundError:
         raise MissingFileError(f"{path} does not exist") from None
+    except RecursionError:
+        raise BrokenFolderError(f"{path} is nested too deeply", hint=RESTORE) from None
+    except BrokenFolderError:
+        raise
     except ValueError as error:
         raise BrokenFolderError(f"{path} is not JSON", got=error, hint=RESTORE) from error
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write named arrays to a safetensors file."""
-    save_file({name: np.ascontiguousarray(values) for name, values in arrays.items()}, path)
+    # safetensors' own function writes through a memory map: on a full disk the process would be killed by SIGBUS.
+    path.write_bytes(save({name: np.ascontiguousarray(values) for name, values in arrays.items()}))
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Read named arrays from a safetensors file."""
     try:
         return dict(load_file(path))
-    except (SafetensorError, OSError, ValueError) as error:
+    except (SafetensorError, OSError, *FORM_ERRORS) as error:
         raise BrokenFolderError(f"{path} is not a valid safetensors file", got=error, hint=RESTORE) from error
 
 
@@ -92,8 +105,10 @@ def write_array(path: Path, values: NDArray[Any]) -> None:
 def read_array(path: Path, *, memory_map: bool = False) -> NDArray[Any]:
     """Read an array from a ``.npy`` file; a memory map loads pages on access and never writes changes back."""
     try:
-        return np.load(path, mmap_mode="c" if memory_map else None, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        # A memory map is no larger than its file, whatever the header says, so nothing is allocated in vain.
+        mapped = np.load(path, mmap_mode="c", allow_pickle=False)
+        return mapped if memory_map else np.array(mapped)
+    except (OSError, EOFError, *FORM_ERRORS) as error:
         raise BrokenFolderError(f"{path} is not a valid .npy file", got=type(error).__name__, hint=RESTORE) from error
 
 
@@ -124,53 +139,86 @@ def save_folder(
     ``mutable_files`` names files and folders that may change later and therefore get no checksum.
     """
     check_replaceable(folder, kind)
-    folder.mkdir(parents=True, exist_ok=True)
-    with writer_lock(folder):
-        generation = folder / f"generation-{uuid.uuid4().hex[:12]}"
-        generation.mkdir()
-        try:
-            write(generation)
-            names = _file_names(generation)
-            for name in names:
-                _sync_file(generation / name)
-            fixed = [name for name in names if name.split("/")[0] not in mutable_files]
-            manifest = {
-                "format": kind,
-                "version": version,
-                "generation": generation.name,
-                "files": {name: _file_facts(generation / name) for name in fixed},
-            }
-            write_json(folder / MANIFEST, {**manifest, "checksum": _checksum(manifest)})
-        except BaseException:
-            shutil.rmtree(generation, ignore_errors=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with writer_lock(folder):
+            _remove_leftovers(folder)  # first: they may be what fills the disk
+            _save_generation(folder, {"format": kind, "version": version}, write, mutable_files)
+    except OSError as error:
+        if isinstance(error, FewbitsError) or error.errno not in FULL:
             raise
-        for other in folder.iterdir():  # the previous generation, and any left by a save that was killed
-            if other != generation and GENERATION.fullmatch(other.name):
-                shutil.rmtree(other, ignore_errors=True)
+        hint = "What it contained before is unchanged. Free space on its disk, or choose another folder."
+        raise NotSavedError(f"{folder} could not be saved", got=error, hint=hint) from error
+
+
+def _save_generation(
+    folder: Path, facts: dict[str, Any], write: Callable[[Path], None], mutable_files: Collection[str]
+) -> None:
+    generation = folder / f"generation-{uuid.uuid4().hex[:12]}"
+    try:
+        generation.mkdir()
+        write(generation)
+        names = _file_names(generation)
+        for name in names:
+            _sync_file(generation / name)
+        fixed = [name for name in names if name.split("/")[0] not in mutable_files]
+        files = {name: _file_facts(generation / name) for name in fixed}
+        manifest = {**facts, "generation": generation.name, "files": files}
+        write_json(folder / MANIFEST, {**manifest, "checksum": _checksum(manifest)})
+    except BaseException:
+        shutil.rmtree(generation, ignore_errors=True)
+        raise
+    _remove_generations(folder, generation.name)
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove what saves that were killed have left; without a valid manifest nothing is known to be left over."""
+    try:
+        manifest = read_json(folder / MANIFEST, MAX_MANIFEST)
+        checksum = manifest.pop("checksum", None)
+        if checksum == _checksum(manifest) and _is_well_formed(manifest):
+            _remove_generations(folder, manifest["generation"])
+    except MissingFileError:  # no save has succeeded
+        _remove_generations(folder, None)
+    except (FewbitsError, OSError, *FORM_ERRORS):
+        return
+
+
+def _remove_generations(folder: Path, current: str | None) -> None:
+    for path in folder.iterdir():
+        if path.name != current and GENERATION.fullmatch(path.name):
+            shutil.rmtree(path, ignore_errors=True)
+        elif TEMPORARY.fullmatch(path.name):
+            path.unlink(missing_ok=True)
 
 
 def load_folder(
     folder: Path, kind: str, version: int, read: Callable[[Path], Loaded], *, verify: bool = True, oldest: int = 1
 ) -> Loaded:
-    """Check a saved folder and ``read`` its generation; without ``verify``, check large files by size only."""
+    """Check a saved folder and ``read`` its generation.
+
+    Without ``verify`` a faster checksum is compared, and of large .npy files, which may be memory-mapped, the size.
+    """
     while True:
         manifest = _read_manifest(folder, kind, version)
         if manifest["version"] < oldest:
+            allowed, hint = f"{kind} from version {oldest}", "Create it again from its documents."
             raise BrokenFolderError(
-                f"{folder} has an older format",
-                allowed=f"{kind} from version {oldest}",
-                got=manifest["version"],
-                hint="Create it again from its documents.",
+                f"{folder} has an older format", allowed=allowed, got=manifest["version"], hint=hint
             )
         generation = folder / manifest["generation"]
         try:
             for name, facts in manifest["files"].items():
+                check_contained(generation / name, generation)
                 _check_file(generation / name, facts, verify=verify)
             return read(generation)
-        except (BrokenFolderError, OSError):
+        except (FewbitsError, OSError, *FORM_ERRORS) as error:
             # A concurrent save may have removed this generation; then the manifest names a newer one.
             if _read_manifest(folder, kind, version) == manifest:
-                raise
+                if isinstance(error, (FewbitsError, OSError)):
+                    raise
+                got = f"{type(error).__name__}: {error}"[:200]
+                raise BrokenFolderError(f"{folder} does not contain a valid {kind}", got=got, hint=RESTORE) from error
 
 
 def _read_manifest(folder: Path, kind: str, version: int) -> dict[str, Any]:
@@ -181,11 +229,11 @@ def _read_manifest(folder: Path, kind: str, version: int) -> dict[str, Any]:
             allowed=f"a folder with {MANIFEST}",
             hint="Check the path, or save there first.",
         )
-    manifest = read_json(path)
+    manifest = read_json(path, MAX_MANIFEST)
     if not isinstance(manifest, dict) or manifest.get("format") != kind:
         other = manifest.get("format") if isinstance(manifest, dict) else None
         raise BrokenFolderError(f"{folder} holds another kind of data", allowed=kind, got=other)
-    if not isinstance(manifest.get("version"), int) or manifest["version"] > version:
+    if type(manifest.get("version")) is not int or manifest["version"] > version:
         raise BrokenFolderError(
             f"{folder} has a newer format",
             allowed=f"{kind} up to version {version}",
@@ -195,7 +243,36 @@ def _read_manifest(folder: Path, kind: str, version: int) -> dict[str, Any]:
     checksum = manifest.pop("checksum", None)
     if checksum != _checksum(manifest):
         raise BrokenFolderError(f"{path} was altered", hint=RESTORE)
+    if not _is_well_formed(manifest):  # its author computed a checksum, but did not save it with fewbits
+        raise BrokenFolderError(f"{path} is not valid", allowed="files inside the folder, with sizes and checksums")
     return manifest
+
+
+def _is_well_formed(manifest: dict[str, Any]) -> bool:
+    """Return whether all fields have the right types, and all names are inside the folder."""
+    generation, files = manifest.get("generation"), manifest.get("files")
+    return (
+        isinstance(generation, str)
+        and GENERATION.fullmatch(generation) is not None
+        and isinstance(files, dict)
+        and all(_is_relative(name) for name in files)
+        and all(
+            isinstance(facts, dict)
+            and type(facts.get("bytes")) is int
+            and all(isinstance(facts.get(name, ""), str) for name in ("sha256", "sum"))
+            for facts in files.values()
+        )
+    )
+
+
+def _is_relative(name: str) -> bool:
+    return not set(name) & set("\\:\0") and not {"", ".", ".."} & set(name.split("/"))
+
+
+def check_contained(path: Path, folder: Path) -> None:
+    """Raise an error if a link leads out of a folder."""
+    if folder.is_symlink() or not path.resolve().is_relative_to(folder.resolve()):
+        raise BrokenFolderError(f"{path} is a link to another place", allowed="files inside the folder")
 
 
 def _saved_kind(folder: Path) -> str | None:
@@ -209,7 +286,7 @@ def _file_names(folder: Path) -> list[str]:
 
 
 def _file_facts(path: Path) -> dict[str, Any]:
-    return {"bytes": path.stat().st_size, "sha256": _sha256(path)}
+    return {"bytes": path.stat().st_size, "sha256": _sha256(path), "sum": fast_checksum(path)}
 
 
 def _sync_file(path: Path) -> None:
@@ -226,8 +303,28 @@ def _check_file(path: Path, facts: dict[str, Any], *, verify: bool) -> None:
     if size != facts["bytes"]:
         problem = "truncated" if size < facts["bytes"] else "altered"
         raise BrokenFolderError(f"{path} is {problem}", allowed=f"{facts['bytes']} bytes", got=size, hint=RESTORE)
-    if (verify or size < LARGE) and _sha256(path) != facts["sha256"]:
+    is_large = size >= LARGE
+    if verify or ("sum" not in facts and not is_large):
+        is_same = _sha256(path) == facts.get("sha256")
+    else:  # what earlier releases saved has no fast checksum
+        is_same = "sum" not in facts or (is_large and path.suffix == ".npy") or fast_checksum(path) == facts["sum"]
+    if not is_same:
         raise BrokenFolderError(f"{path} was altered: its checksum differs", hint=RESTORE)
+
+
+def fast_checksum(path: Path) -> str:
+    """Compute a checksum that detects damage, at the speed of memory; it does not protect against forgery.
+
+    It is the CRC-32 of sums of 64-bit numbers: per page of 4 KiB, and per place in the pages of a block.
+    """
+    checksum = 0
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            whole = len(block) // 4096 * 4096
+            pages = np.frombuffer(block, np.uint64, whole // 8).reshape(-1, 512)
+            sums = pages.sum(axis=0, dtype=np.uint64).tobytes() + pages.sum(axis=1, dtype=np.uint64).tobytes()
+            checksum = zlib.crc32(block[whole:], zlib.crc32(sums, checksum))
+    return f"{checksum:08x}"
 
 
 def _sha256(path: Path) -> str:
@@ -240,54 +337,6 @@ def _sha256(path: Path) -> str:
 
 def _checksum(manifest: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
-
-
-@contextmanager
-def writer_lock(folder: Path, timeout: float | None = None) -> Iterator[None]:
-    """Hold the lock that every process takes before it changes a folder, waiting for at most ``timeout`` seconds.
-
-    The operating system releases the lock when the process ends, however it ends. On Windows there is no lock: only
-    one process at a time may write.
-    """
-    # Not the filelock package: it polls, while flock without a timeout queues writers in the kernel.
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        yield
-        return
-    with _open_lock_file(folder) as stream:
-        if timeout is None:
-            fcntl.flock(stream, fcntl.LOCK_EX)
-        else:
-            _poll(lambda: fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB), folder, timeout)
-        yield
-
-
-def _open_lock_file(folder: Path) -> TextIO:
-    try:
-        return (folder / LOCK).open("a")
-    except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise
-        raise NotWritableError(
-            f"{folder} is read-only", got=error.strerror, hint="It can be searched; to change it, copy it."
-        ) from error
-
-
-def _poll(lock: Callable[[], None], folder: Path, timeout: float) -> None:
-    deadline = time.monotonic() + timeout
-    while True:
-        try:
-            lock()
-            return
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                raise LockedError(
-                    f"another process is changing {folder}",
-                    got=f"still locked after {timeout:g} s",
-                    hint="Try again when it has finished; searching remains possible.",
-                ) from None
-        time.sleep(LOCK_POLL_S)
 
 
 def _sync_folder(folder: Path) -> None:

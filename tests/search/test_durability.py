@@ -11,7 +11,7 @@ import pytest
 
 from fewbits import Document, SearchEngine
 from fewbits.errors import LockedError, NotWritableError
-from fewbits.storage import writer_lock
+from fewbits.locks import writer_lock
 from helpers.engines import document_of
 
 SECONDS = float(os.environ.get("FEWBITS_SECONDS", "3"))

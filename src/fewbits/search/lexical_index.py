@@ -7,6 +7,7 @@ that of the commit before, and the next user brings it up to date.
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import tempfile
 import threading
@@ -14,15 +15,18 @@ from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from weakref import finalize
 
 import tantivy
 from tantivy import Query, TextAnalyzerBuilder, Tokenizer
 
 from fewbits.errors import FewbitsError, ParameterError
 from fewbits.search.lexical import CODES, POSITION, REBUILD, VERSION, WORDS, LexicalSnapshot, make_schema
+from fewbits.search.lexical_files import check_files, fields, panics_as_errors, record_files
 from fewbits.search.store.reader import Reader
+from fewbits.search.store.writer import remove_temporary
 from fewbits.search.words import LANGUAGES, guess_language, make_analyzer, split
-from fewbits.storage import read_json, write_json
+from fewbits.storage import FORM_ERRORS, read_json, write_json
 from fewbits.validation import evenly_spaced
 
 LOGGER = logging.getLogger("fewbits")
@@ -42,7 +46,7 @@ class LexicalIndex:
 
     def __init__(self, folder: Path | None, language: str | None = None) -> None:
         self._folder = folder  # None: in memory
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._is_temporary = False
         self._language = check_language(language)
         self._lock = threading.RLock()
         self._index: Any = None
@@ -50,14 +54,21 @@ class LexicalIndex:
         self._writer: Any = None
         self._latest: LexicalSnapshot | None = None
         self._is_damaged = False
+        self._verified: set[object] = set()  # files that were compared with their checksums
+        self._fields: dict[str, Any] | None = None  # as the settings have them; those of earlier releases do not
 
-    def at(self, version: int) -> LexicalSnapshot | None:
-        """Return the state of a version of the documents; None if the index has another one."""
+    def at(self, version: int, count: int | None = None) -> LexicalSnapshot | None:
+        """Return the state of a version of the documents, of which there are ``count``; None if there is none."""
         latest = self._latest
         if latest is None or latest.version != version:
             with self._lock:
                 latest = self._reload()
-        return latest if latest is not None and latest.version == version else None
+        if latest is None or latest.version != version:
+            return None
+        if count is not None and len(latest) != count:
+            self.discard(f"it has {len(latest):,} documents of {count:,}")
+            return None
+        return latest
 
     def latest_version(self) -> int:
         """Return the version of the documents that the index stands for; -1 if it is empty or cannot be read."""
@@ -85,7 +96,7 @@ class LexicalIndex:
             present = self.latest_version()
             changed = reader.changed_since(present) if 0 <= present <= reader.version() else None
             if changed is None:
-                if self._folder is not None and self._temporary is None:
+                if self._folder is not None and not self._is_temporary:
                     LOGGER.warning("The lexical index in %s is built from the documents.", self._folder)
                 return self._stage_all(reader)
             writer = self._open_writer()
@@ -104,9 +115,12 @@ class LexicalIndex:
             document = tantivy.Document()
             document.add_unsigned(VERSION, version)
             writer.add_document(document)
-            writer.commit()
-            self.close()
+            with panics_as_errors():
+                writer.commit()
+                self.close()
             self._is_damaged = False
+            if self._folder is not None:
+                record_files(self._folder, self._verified)
             self._reload()
 
     def close(self) -> None:
@@ -152,9 +166,11 @@ class LexicalIndex:
     def use_temporary_folder(self) -> None:
         """Leave the engine's folder alone, because it is read-only."""
         with self._lock:
-            if self._temporary is None:
-                self._temporary = tempfile.TemporaryDirectory(prefix="fewbits-", ignore_cleanup_errors=True)
-                self._folder, self._index, self._latest = Path(self._temporary.name) / FOLDER, None, None
+            if not self._is_temporary:
+                temporary = Path(tempfile.mkdtemp(prefix="fewbits-"))
+                finalize(self, remove_temporary, temporary, os.getpid())
+                self._is_temporary, self._is_damaged = True, False
+                self._folder, self._index, self._latest = temporary / FOLDER, None, None
 
     def copy_to(self, folder: Path, version: int) -> bool:
         """Copy the index to a folder if it has a version of the documents; return whether it has."""
@@ -199,8 +215,11 @@ class LexicalIndex:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder.mkdir()  # not its parents: a generation that was replaced stays removed
-            write_json(self._folder / SETTINGS, {"format": FORMAT_VERSION, "language": language})
         self._language, self._index, self._is_damaged = language, self._open(self._folder, language), False
+        if self._folder is not None:
+            self._fields = fields(self._folder)
+            settings = {"format": FORMAT_VERSION, "language": language, "fields": self._fields}
+            write_json(self._folder / SETTINGS, settings)
 
     def _reload(self) -> LexicalSnapshot | None:
         """Return the last commit; None if there is none or it cannot be read."""
@@ -212,11 +231,17 @@ class LexicalIndex:
                 if settings["format"] != FORMAT_VERSION:
                     return None
                 self._language = check_language(settings["language"])
-                self._index = self._open(self._folder, settings["language"])
-            self._index.reload()
-            latest = LexicalSnapshot(self._index.searcher(), self._index.schema, *self._analyzers)
-            self._latest = latest if latest.version >= 0 else None
-        except (FewbitsError, ValueError, KeyError, TypeError, OSError) as error:
+                self._fields = settings.get("fields")
+                check_files(self._folder, self._fields, self._verified)
+                with panics_as_errors():
+                    self._index = self._open(self._folder, settings["language"])
+            with panics_as_errors():
+                self._index.reload()
+                latest = LexicalSnapshot(self._index.searcher(), self._index.schema, *self._analyzers)
+                self._latest = latest if latest.version >= 0 else None
+            if self._folder is not None:  # again: the files of a commit by another process
+                check_files(self._folder, self._fields, self._verified)
+        except (FewbitsError, OSError, *FORM_ERRORS) as error:
             LOGGER.debug("lexical index in %s: %s", self._folder, error)
             self._index = self._latest = None
         return self._latest

@@ -332,7 +332,7 @@ class EngineStore:
         if cached is None:
             return None
         if with_words and state.words is not None and cached.words is None:
-            cached.words = state.words.at(cached.version)
+            cached.words = state.words.at(cached.version, reader.count())
             if cached.words is None:
                 stack.close()
                 self.changes.catch_up(state, deadline)

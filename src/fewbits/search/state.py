@@ -9,19 +9,28 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from fewbits.errors import DataError, FewbitsError, LockedError, NotWritableError
+import numpy as np
+from scipy import sparse
+
+from fewbits.codes import check_n_bits
+from fewbits.errors import BrokenFolderError, DataError, FewbitsError, LockedError, NotSavedError, NotWritableError
+from fewbits.locks import writer_lock
 from fewbits.search.encoder import Model
 from fewbits.search.explain import MeaningCache
 from fewbits.search.lexical_index import FOLDER as LEXICAL
 from fewbits.search.lexical_index import LexicalIndex
+from fewbits.search.store.connection import record_commit
+from fewbits.search.store.integrity import check_documents, prepare_copy
 from fewbits.search.store.reader import Database, Reader
-from fewbits.search.store.writer import Writer, check_documents, record_change
-from fewbits.storage import check_replaceable, load_folder, save_folder, writer_lock
+from fewbits.search.store.writer import Writer, record_change
+from fewbits.storage import check_contained, check_replaceable, load_folder, save_folder, write_json
 
 LOGGER = logging.getLogger("fewbits")
 FORMAT = "fewbits engine"
-FORMAT_VERSION = 2
-DOCUMENTS = "documents.sqlite"
+FORMAT_VERSION = 3
+OLDEST_VERSION = 2  # without sums over the tables
+DOCUMENTS, COMMITTED = "documents.sqlite", "documents.version"
+SUMS = "documents.json"  # says that the documents have sums, and cannot be altered unnoticed
 LOCK_TIMEOUT_S = 10.0  # how long a change waits for another writer
 CATCH_UP_POLL_S = 0.002  # between the commits of documents and words by another process
 
@@ -40,12 +49,16 @@ class EngineState:
         """Open a saved folder."""
 
         def read(generation: Path) -> EngineState:
-            state = cls(Model.read(generation), Database.open(generation / DOCUMENTS), generation)
+            for name in (DOCUMENTS, COMMITTED, LEXICAL):  # the files that the manifest has no checksums of
+                check_contained(generation / name, generation)
+            has_sums = (generation / SUMS).exists()
+            database = Database.open(generation / DOCUMENTS, has_sums=has_sums)
+            state = cls(_read_model(generation), database, generation)
             if verify:
                 state.verify()
             return state
 
-        return load_folder(folder, FORMAT, FORMAT_VERSION, read, verify=verify, oldest=FORMAT_VERSION)
+        return load_folder(folder, FORMAT, FORMAT_VERSION, read, verify=verify, oldest=OLDEST_VERSION)
 
     def verify(self) -> None:
         """Compare the documents with their checksums; a lexical index that differs from them is rebuilt when used."""
@@ -60,12 +73,15 @@ class EngineState:
 
         def write(generation: Path) -> None:
             self.model.write(generation)
+            write_json(generation / SUMS, {"has_sums": True})
             with self.database.copied_to(generation / DOCUMENTS) as copy:
+                prepare_copy(copy)
                 reader = Reader(copy)
+                record_commit(generation / DOCUMENTS, reader.version(), is_new=True)
                 if self.words is not None and not self.words.copy_to(generation / LEXICAL, reader.version()):
-                    LexicalIndex(generation / LEXICAL, self.model.info.language).build(reader)
+                    _build_words(generation / LEXICAL, self.model.info.language, reader)
 
-        save_folder(folder, FORMAT, FORMAT_VERSION, write, mutable_files=[DOCUMENTS, LEXICAL])
+        save_folder(folder, FORMAT, FORMAT_VERSION, write, mutable_files=[DOCUMENTS, COMMITTED, LEXICAL])
 
     @contextmanager
     def changing(self, *, is_saved: bool) -> Iterator[Writer]:
@@ -130,6 +146,11 @@ class EngineChanges:
         except (NotWritableError, FileNotFoundError):
             if self._latest() is state:
                 state.catch_up(privately=True)
+        except (OSError, ValueError) as error:  # of tantivy, for example on a full disk
+            if isinstance(error, FewbitsError):
+                raise
+            LOGGER.warning("The lexical index in %s cannot be written: %s", self._folder, error)
+            state.catch_up(privately=True)
         return None
 
     def rebuild_words(self) -> int:
@@ -147,6 +168,27 @@ class EngineChanges:
                 yield
         finally:
             self._threads.release()
+
+
+def _read_model(generation: Path) -> Model:
+    """Read a model, and encode one row: the arrays of a file that was made up may not fit together."""
+    model = Model.read(generation)
+    row = np.zeros((1, model.features.n_features), dtype=np.float32)
+    row[0, 0] = 1.0
+    shape = model.hasher.margins(sparse.csr_array(row) if model.takes_text else row).shape
+    if shape != (1, check_n_bits(model.hasher.n_bits)):
+        raise BrokenFolderError(f"{generation} contains arrays of the wrong shape", got=shape)
+    return model
+
+
+def _build_words(folder: Path, language: str | None, reader: Reader) -> None:
+    try:
+        LexicalIndex(folder, language).build(reader)
+    except ValueError as error:  # of tantivy, for example on a full disk
+        if isinstance(error, FewbitsError):
+            raise
+        hint = "Free space on its disk, or choose another folder."
+        raise NotSavedError(f"{folder} could not be written", got=error, hint=hint) from error
 
 
 def _succeeds(change: Callable[[], None]) -> bool:

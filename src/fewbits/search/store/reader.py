@@ -8,12 +8,15 @@ remains, and the next process to open the file finds it.
 from __future__ import annotations
 
 import json
+import logging
+import os
+import re
 import sqlite3
+import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from itertools import chain
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from weakref import finalize
@@ -21,41 +24,51 @@ from weakref import finalize
 import numpy as np
 from numpy.typing import NDArray
 
-from fewbits.codes import Packed, n_bytes
 from fewbits.data.document import Document, DocumentId
-from fewbits.errors import BrokenFolderError, NotWritableError, UnknownIdError
-from fewbits.search.store.filters import Condition, filter_sql
+from fewbits.errors import BrokenFolderError, NotSavedError, NotWritableError, UnknownIdError
+from fewbits.search.store.connection import Connection, check_schema, committed_version, connect, record_commit
+from fewbits.search.store.listings import Listings, StoredDocument
+from fewbits.storage import FORM_ERRORS, RESTORE
 
+LOGGER = logging.getLogger("fewbits")
 Positions = NDArray[np.int64]
 Stamp = tuple[int, int, int, bool] | None
-
-SQLITE_TIMEOUT_S = 60.0  # for SQLite's own lock, which is held only briefly
-MMAP_BYTES = 1 << 31  # of the file that are read without a system call; unread pages cost nothing
-WAL_LIMIT = 64 << 20  # bytes of the write-ahead log that stay on disk
-TERM = np.dtype([("column", "<u4"), ("weight", "<f4")])  # a term of a document, as it is stored
-COLUMNS = "id, labels, metadata, text"
+FACTS = "position, is_new, checksum, id, labels, metadata"  # of a document, without its text
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")  # UTF-8 cannot encode it
+OLD_STATE = {"version", "oldest"}  # of files that earlier releases wrote, which have fewer checksums
+SUMS = ("documents", "ids", "new", "new_positions", "codes", "labels", "fields")  # counts, and sums over tables
+STATE = {*OLD_STATE, *SUMS, "checksum"}
 
 
 class Database:
     """A pool of connections to one SQLite file."""
 
-    def __init__(self, path: Path, *, is_durable: bool = True) -> None:
+    def __init__(self, path: Path, *, is_durable: bool = True, is_recorded: bool = False) -> None:
         self.path = path
         self._is_durable = is_durable
+        self._is_recorded = is_recorded  # whether commits are recorded outside of the file too
         self.folder: object = None  # a temporary folder that lives as long as the file
+        self._process = os.getpid()
+        self._verified: set[object] = set()
         # Connections, each with the stamp of the file if it was opened as immutable. A deque's methods are atomic.
-        self._idle: deque[tuple[sqlite3.Connection, Stamp]] = deque()
-        finalize(self, _close_all, self._idle)
+        self._idle: deque[tuple[Connection, Stamp]] = deque()
+        finalize(self, _close_all, self._idle, self._process)
 
     @classmethod
-    def open(cls, path: Path) -> Database:
-        """Open a file that :meth:`copied_to` wrote."""
-        database = cls(path)
+    def open(cls, path: Path, *, has_sums: bool) -> Database:
+        """Open a file that :meth:`copied_to` wrote, after checking that no committed change is missing."""
+        committed = committed_version(path) if has_sums else 0
+        database = cls(path, is_recorded=has_sums)
         with database.reading() as connection:
-            try:
-                connection.execute("SELECT value FROM state").fetchall()
-            except sqlite3.DatabaseError as error:
-                raise BrokenFolderError(f"{path} does not contain documents", got=error) from error
+            check_schema(connection, path, has_sums=has_sums)
+            reader = Reader(connection)
+            version = reader.version()
+            if has_sums != reader.has_sums:
+                raise BrokenFolderError(f"{path} was altered: its checksums are missing", hint=RESTORE)
+            if version < committed:
+                raise BrokenFolderError(
+                    f"{path} lacks {committed - version} changes that were committed", got=f"version {version}"
+                )
         return database
 
     def create(self, schema: str) -> None:
@@ -66,49 +79,56 @@ class Database:
         self._idle.append((connection, None))
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Iterator[Connection]:
         """Open a connection that sees one state of the file until the block ends."""
         connection, stamp = self._take()
         try:
             connection.execute("BEGIN")
             yield connection
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise BrokenFolderError(f"{self.path} cannot be read", got=error) from error
         finally:
             _roll_back(connection)
             self._idle.append((connection, stamp))
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self) -> Iterator[Connection]:
         """Open a connection for one transaction: committed to disk when the block ends, rolled back if it fails."""
         connection, stamp = self._take()
         try:
             connection.execute("PRAGMA query_only = OFF")
             connection.execute("BEGIN IMMEDIATE")
             yield connection
+            version = read_state(connection)["version"]
             connection.execute("COMMIT")
         except sqlite3.OperationalError as error:  # for example a full disk or a read-only file
             raise NotWritableError(f"{self.path} cannot be changed", got=error, hint="It is unchanged.") from error
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            raise BrokenFolderError(f"{self.path} cannot be changed", got=error, hint=RESTORE) from error
         finally:
             _roll_back(connection)
             connection.execute("PRAGMA query_only = ON")
             self._idle.append((connection, stamp))
+        if self._is_recorded:
+            try:
+                record_commit(self.path, version)
+            except OSError as error:  # what was committed stays committed
+                LOGGER.warning("%s was changed, but its version could not be recorded: %s", self.path, error)
 
     @contextmanager
-    def copied_to(self, path: Path) -> Iterator[sqlite3.Connection]:
+    def copied_to(self, path: Path) -> Iterator[Connection]:
         """Copy the present state to a new file, and open the copy until the block ends."""
-        with closing(sqlite3.connect(path)) as target:
-            with self.reading() as connection:
+        with closing(connect(path, "rwc", is_durable=True, verified=set())) as target:
+            with self.reading() as connection, _naming(path):
                 connection.backup(target)
-            target.execute("DELETE FROM changes")  # the new file has no readers yet
-            target.execute(
-                "UPDATE state SET value = (SELECT value FROM state WHERE name = 'version') WHERE name = 'oldest'"
-            )
-            target.commit()
-            yield target
-            target.execute("PRAGMA journal_mode = WAL")
+            with _naming(path):
+                yield target
+                target.execute("PRAGMA journal_mode = WAL")
 
-    def _take(self) -> tuple[sqlite3.Connection, Stamp]:
+    def _take(self) -> tuple[Connection, Stamp]:
+        if os.getpid() != self._process:  # a forked process must not use the connections of its parent, nor close them
+            _INHERITED.append(self._idle)
+            self._idle, self._process = deque(), os.getpid()
         while True:
             try:
                 connection, stamp = self._idle.pop()
@@ -118,7 +138,7 @@ class Database:
                 return connection, stamp
             connection.close()  # an immutable connection sees only the state at its opening
 
-    def _open(self) -> tuple[sqlite3.Connection, Stamp]:
+    def _open(self) -> tuple[Connection, Stamp]:
         try:
             try:
                 return self._connect("rw"), None
@@ -132,24 +152,8 @@ class Database:
         except sqlite3.Error as error:
             raise BrokenFolderError(f"{self.path} cannot be opened", got=error) from error
 
-    def _connect(self, mode: str) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            f"{self.path.absolute().as_uri()}?mode={mode}",
-            uri=True,
-            check_same_thread=False,
-            isolation_level=None,
-            timeout=SQLITE_TIMEOUT_S,
-        )
-        try:
-            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # opens the file
-            connection.execute(f"PRAGMA synchronous = {'FULL' if self._is_durable else 'OFF'}")
-            connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT}")
-            connection.execute(f"PRAGMA mmap_size = {MMAP_BYTES}")
-            connection.execute("PRAGMA query_only = ON" if mode != "rwc" else "PRAGMA query_only = OFF")
-        except sqlite3.Error:
-            connection.close()
-            raise
-        return connection
+    def _connect(self, mode: str) -> Connection:
+        return connect(self.path, mode, is_durable=self._is_durable, verified=self._verified)
 
     def _has_pending_changes(self) -> bool:
         log = self.path.with_name(self.path.name + "-wal")
@@ -160,27 +164,57 @@ class Database:
         return status.st_ino, status.st_size, status.st_mtime_ns, self._has_pending_changes()
 
 
+_INHERITED: list[object] = []  # connections of parent processes, kept from being closed
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name a file that cannot be written, for example on a full disk."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise NotSavedError(f"{path} could not be written", got=error, hint="Free space on its disk.") from error
+
+
 def _roll_back(connection: sqlite3.Connection) -> None:
     if connection.in_transaction:
         connection.execute("ROLLBACK")
 
 
-def _close_all(connections: deque[tuple[sqlite3.Connection, Stamp]]) -> None:
-    while connections:
+def _close_all(connections: deque[tuple[Connection, Stamp]], process: int) -> None:
+    while connections and os.getpid() == process:
         connections.pop()[0].close()
 
 
-@dataclass(frozen=True)
-class Changes:
-    """Changes of the codes between two versions."""
+def checksum(*values: Any) -> int:
+    """Compute the CRC-32 of some values."""
+    result = 0
+    for value in values:
+        content = value if isinstance(value, bytes) else repr(value).encode("utf-8", "surrogatepass")
+        result = zlib.crc32(content, result)
+    return result
 
-    removed: Positions  # removed or replaced
-    added: Positions  # added or replacing
-    codes: Packed  # of the added ones
+
+def document_checksum(position: int, is_new: int, id: Any, labels: str, metadata: str, text: Any) -> int:
+    """Compute the checksum of a document: in the lower half without its text, in the upper half of the text."""
+    return (zlib.crc32(repr(text).encode()) >> 1) << 32 | checksum(position, is_new, id, labels, metadata)
 
 
-class Reader:
-    """Reads one state of the documents.
+def read_state(connection: sqlite3.Connection) -> dict[str, int]:
+    """Read the version, and the sums over the tables."""
+    state: dict[str, int] = dict(connection.execute("SELECT name, value FROM state"))
+    if state.keys() != OLD_STATE and (state.keys() != STATE or state["checksum"] != state_checksum(state)):
+        raise BrokenFolderError("the state of the documents was altered (documents.sqlite)", hint=RESTORE)
+    return state
+
+
+def state_checksum(state: dict[str, int]) -> int:
+    """Compute the checksum of the state."""
+    return zlib.crc32(repr([state[name] for name in ("version", "oldest", *SUMS)]).encode())
+
+
+class Reader(Listings):
+    """Reads one state of the documents, comparing what it reads with its checksums.
 
     A document is addressed by its position; positions are in order of insertion and are never reused.
     """
@@ -188,34 +222,27 @@ class Reader:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
+    @cached_property
+    def state(self) -> dict[str, int]:
+        """Return the version, and the sums over the tables."""
+        return read_state(self._connection)
+
+    @property
+    def has_sums(self) -> bool:
+        """Return whether the file has sums; earlier releases wrote none."""
+        return "checksum" in self.state
+
     def version(self) -> int:
         """Return the version, a number that grows with every change."""
-        return self._state("version")
-
-    def count(self) -> int:
-        """Count all documents."""
-        return int(self._connection.execute("SELECT count(*) FROM documents").fetchone()[0])
-
-    def count_new(self) -> int:
-        """Count the documents added or updated since the fit."""
-        return int(self._connection.execute("SELECT count(*) FROM documents WHERE is_new").fetchone()[0])
-
-    def all_positions(self) -> Positions:
-        """Return all positions in order."""
-        return _integers(self._connection.execute("SELECT position FROM documents ORDER BY position"))
-
-    def ids_of(self, positions: Positions) -> dict[int, DocumentId]:
-        """Return ids by position."""
-        query = "SELECT position, id FROM documents WHERE position IN (SELECT value FROM json_each(?))"
-        return dict(self._connection.execute(query, (json.dumps(positions.tolist()),)).fetchall())
+        return self.state["version"]
 
     def __contains__(self, id: DocumentId) -> bool:
         return bool(self._find([id]))
 
     def kind_of_ids(self) -> type | None:
         """Return the type of the ids, str or int; None without documents."""
-        row = self._connection.execute("SELECT id FROM documents LIMIT 1").fetchone()
-        return None if row is None else type(row[0])
+        first = next(self._documents("ORDER BY position LIMIT 1"), None)
+        return None if first is None else type(first[1].id)
 
     def positions(self, ids: Sequence[DocumentId]) -> list[int]:
         """Return the positions of documents; an unknown id is an error."""
@@ -230,120 +257,87 @@ class Reader:
 
     def rows(self, positions: Iterable[int]) -> dict[int, tuple[DocumentId, tuple[str, ...], dict[str, Any], str]]:
         """Return id, labels, metadata and text by position."""
-        query = f"SELECT position, {COLUMNS} FROM documents WHERE position IN (SELECT value FROM json_each(?))"
-        values = json.dumps([int(position) for position in positions])
         return {
-            position: (id, tuple(json.loads(labels)), json.loads(metadata), text)
-            for position, id, labels, metadata, text in self._connection.execute(query, (values,))
+            position: (one.id, one.labels, one.metadata, one.text) for position, one in self.stored(positions).items()
         }
+
+    def stored(self, positions: Iterable[int]) -> dict[int, StoredDocument]:
+        """Return documents by position."""
+        requested = {int(position) for position in positions}
+        condition = "WHERE position IN (SELECT value FROM json_each(?))"
+        found = dict(self._documents(condition, json.dumps(list(requested))))
+        _check_all_found(requested, found)
+        return found
 
     def get(self, positions: Iterable[int]) -> list[Document]:
         """Return documents in the order of the positions."""
         requested = list(positions)
-        rows = self.rows(requested)
-        return [
-            Document(id, text, labels, metadata)
-            for id, labels, metadata, text in (rows[position] for position in requested)
-        ]
-
-    def all(self) -> Iterator[Document]:
-        """Iterate over all documents in order of insertion."""
-        query = f"SELECT {COLUMNS} FROM documents ORDER BY position"
-        return (
-            Document(id, text, tuple(json.loads(labels)), json.loads(metadata))
-            for id, labels, metadata, text in self._connection.execute(query)
-        )
+        stored = self.stored(requested)
+        return [stored[position].document() for position in requested]
 
     def facts(self, positions: Positions) -> dict[int, tuple[str, str]]:
-        """Return labels and metadata as JSON by position, without reading texts."""
-        query = "SELECT position, labels, metadata FROM documents WHERE position IN (SELECT value FROM json_each(?))"
+        """Return labels and metadata as JSON by position, of those that exist, without reading texts."""
+        query = f"SELECT {FACTS} FROM documents WHERE position IN (SELECT value FROM json_each(?))"
         rows = self._connection.execute(query, (json.dumps(positions.tolist()),))
-        return {position: (labels, metadata) for position, labels, metadata in rows}
+        facts = {}
+        for position, is_new, expected, *values in rows:
+            if self.has_sums and expected & 0xFFFFFFFF != checksum(position, is_new, *values):
+                raise _altered(position)
+            facts[position] = (values[1], values[2])
+        return facts
 
-    def label_counts(self) -> dict[str, int]:
-        """Return the number of documents per label, the most frequent label first."""
-        query = "SELECT label, count(*) AS number FROM labels GROUP BY label ORDER BY number DESC, label"
-        return dict(self._connection.execute(query).fetchall())
+    def encoded_checksum(self, position: int, code: bytes, words: bytes | None) -> int:
+        """Compute the checksum of a code and its term vector."""
+        return checksum(position, code, words) if self.has_sums else checksum(code, words)
 
-    def listed(self) -> Iterator[tuple[int, DocumentId, tuple[str, ...], bool]]:
-        """Iterate over position, id, labels, and whether it is newer than the fit, of all documents in order."""
-        rows = self._connection.execute("SELECT position, id, labels, is_new FROM documents ORDER BY position")
-        return ((position, id, tuple(json.loads(labels)), bool(is_new)) for position, id, labels, is_new in rows)
-
-    def texts(self, *, are_new: bool, limit: int) -> list[str]:
-        """Return the latest texts, of the fit or added or updated since."""
-        condition = "is_new" if are_new else "NOT is_new"
-        query = f"SELECT text FROM documents WHERE {condition} ORDER BY position DESC LIMIT ?"
-        return [text for (text,) in self._connection.execute(query, (limit,))]
-
-    def matching(self, labels: Sequence[str], conditions: Sequence[Condition]) -> Positions:
-        """Return the positions of documents with one of the labels, if any are given, that pass all conditions."""
-        return _integers(self._connection.execute(*filter_sql(labels, conditions)))
-
-    def fields(self) -> list[str]:
-        """Return the metadata fields that conditions can use."""
-        return [name for (name,) in self._connection.execute("SELECT DISTINCT field FROM facets ORDER BY field")]
-
-    def codes(self, n_bits: int, *, only_new: bool = False) -> tuple[Positions, Packed]:
-        """Return positions and codes of all documents that have one, in order of insertion."""
-        query = "SELECT position, code FROM codes ORDER BY position"
-        if only_new:
-            query = "SELECT position, code FROM codes JOIN documents USING (position) WHERE is_new"
-        return _as_codes(self._connection.execute(query).fetchall(), n_bits)
-
-    def changes_since(self, version: int, n_bits: int) -> Changes | None:
-        """Return the changes of the codes since a version; None if they are no longer recorded."""
-        removed = self.changed_since(version)
-        if removed is None:
-            return None
-        query = "SELECT position, code FROM codes WHERE position IN (SELECT position FROM changes WHERE version > ?)"
-        return Changes(removed, *_as_codes(self._connection.execute(query, (version,)).fetchall(), n_bits))
-
-    def changed_since(self, version: int) -> Positions | None:
-        """Return the positions of documents changed since a version; None if they are no longer recorded."""
-        if version < self._state("oldest"):
-            return None
-        query = "SELECT DISTINCT position FROM changes WHERE version > ? ORDER BY position"
-        return _integers(self._connection.execute(query, (version,)))
-
-    def numbered_texts(self, positions: Positions | None = None) -> Iterator[tuple[int, str]]:
-        """Iterate over positions and texts in order, of all documents or of those of some positions that exist."""
-        if positions is None:
-            return iter(self._connection.execute("SELECT position, text FROM documents ORDER BY position"))
-        query = "SELECT position, text FROM documents WHERE position IN (SELECT value FROM json_each(?))"
-        return iter(self._connection.execute(query, (json.dumps(positions.tolist()),)))
-
-    def has_field(self, name: str) -> bool:
-        """Return whether conditions can use a metadata field."""
-        return self._connection.execute("SELECT 1 FROM facets WHERE field = ? LIMIT 1", (name,)).fetchone() is not None
-
-    def terms(self, positions: Positions) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """Return the terms of documents, concatenated (as :data:`TERM`), and their number per document."""
-        query = "SELECT position, words FROM words WHERE position IN (SELECT value FROM json_each(?))"
-        found = dict(self._connection.execute(query, (json.dumps(positions.tolist()),)).fetchall())
-        rows = [found[position] for position in positions.tolist()]
-        counts = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)) // TERM.itemsize
-        return np.frombuffer(b"".join(rows), dtype=TERM), counts
+    def _documents(self, condition: str, *values: Any) -> Iterator[tuple[int, StoredDocument]]:
+        """Iterate over documents that meet a condition."""
+        has_sums = self.has_sums
+        query = f"SELECT {FACTS}, text FROM documents {condition}"
+        for position, is_new, expected, id, labels, metadata, text in self._connection.execute(query, values):
+            found = document_checksum(position, is_new, id, labels, metadata, text)
+            if (found if has_sums else checksum(id, labels, metadata, text)) != expected:
+                raise _altered(position)
+            try:
+                document = StoredDocument(id, tuple(json.loads(labels)), json.loads(metadata), text, bool(is_new))
+            except FORM_ERRORS as error:
+                raise _altered(position) from error
+            if type(id) not in (str, int) or type(text) is not str or type(document.metadata) is not dict:
+                raise _altered(position)
+            yield position, document
 
     def _find(self, ids: Sequence[DocumentId]) -> dict[DocumentId, int]:
         # One by one: the key of json_each would not distinguish 7 from '7'.
-        rows = (
-            (id, self._connection.execute("SELECT position FROM documents WHERE id = ?", (id,)).fetchone())
-            for id in ids
-        )
-        return {id: row[0] for id, row in rows if row is not None}
+        found = {}
+        for id in ids:
+            value = storable(id)
+            query = "SELECT position FROM documents WHERE id = ?"
+            row = None if value is None else self._connection.execute(query, (value,)).fetchone()
+            if row is not None:
+                query = "SELECT id FROM documents WHERE position = ?"
+                if self._connection.execute(query, row).fetchone() != (value,):
+                    raise BrokenFolderError("the index of the ids was altered (documents.sqlite)", hint=RESTORE)
+                found[id] = row[0]
+        if len(found) < len(ids):
+            self.check_ids()  # an id may be missing in the index only
+        return found
 
-    def _state(self, name: str) -> int:
-        return int(self._connection.execute("SELECT value FROM state WHERE name = ?", (name,)).fetchone()[0])
+
+def _check_all_found(requested: set[int], found: Mapping[int, object]) -> None:
+    if len(found) < len(requested):
+        missing = min(requested - found.keys())
+        raise BrokenFolderError(f"document number {missing} is missing (documents.sqlite)", hint=RESTORE)
 
 
-def _integers(rows: Iterable[tuple[int]]) -> Positions:
-    return np.fromiter(chain.from_iterable(rows), dtype=np.int64)
+def _altered(position: int) -> BrokenFolderError:
+    return BrokenFolderError(
+        f"document number {position} was altered (documents.sqlite): its checksum differs", hint=RESTORE
+    )
 
 
-def _as_codes(rows: list[tuple[int, bytes]], n_bits: int) -> tuple[Positions, Packed]:
-    positions = np.fromiter((position for position, _ in rows), dtype=np.int64, count=len(rows))
-    codes = np.frombuffer(b"".join(code for _, code in rows), dtype=np.uint8)
-    if len(codes) != len(rows) * n_bytes(n_bits):
-        raise BrokenFolderError("the codes differ in length (documents.sqlite)", allowed=f"{n_bytes(n_bits)} bytes")
-    return positions, codes.reshape(len(rows), n_bytes(n_bits))
+def storable(id: Any) -> DocumentId | None:
+    """Return an id in the form in which it is stored; None if no document can have it."""
+    if isinstance(id, str):
+        return id if id.isascii() or not LONE_SURROGATE.search(id) else None
+    is_integer = isinstance(id, (int, np.integer)) and not isinstance(id, bool)
+    return int(id) if is_integer and -(2**63) <= int(id) < 2**63 else None
