@@ -90,7 +90,7 @@ def test_labels_unrelated_to_the_texts_give_no_recommendation(corpus: Path) -> N
     ("broken", "options", "message"),
     [
         ("{oops", (), "line 241 is not JSON"),
-        ('{"key": "x", "topic": "a"}', (), "line 241 has no field 'body'"),
+        ('{"key": "x", "topic": "a", "body": 5}', (), "line 241: field 'body' is not a text"),
         ("", ("--label", "key2"), "has no field 'key2'"),
         ("", ("--bits", "0"), "code length"),
         ("", ("--bits", "16", "--bits", "0"), "code length"),

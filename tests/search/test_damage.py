@@ -295,7 +295,7 @@ def test_an_array_whose_header_claims_more_than_the_file_has_is_a_clear_error(tm
             read_array(tmp_path / "array.npy")
 
 
-def test_a_forked_process_that_ends_leaves_the_documents_of_its_parent(documents: list[Document]) -> None:
+def test_a_forked_process_that_ends_leaves_the_documents_of_its_parent() -> None:
     script = """
 import os, sys
 from fewbits import SearchEngine
@@ -312,7 +312,8 @@ assert engine.search("boat", k=5) == expected
 assert engine.remove(["cooking-0"]) == 1 and len(list(engine.documents())) == 59
 print("whole")
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    tests = Path(__file__).parent.parent  # where helpers is found
+    done = subprocess.run([sys.executable, "-c", script], cwd=tests, capture_output=True, text=True, check=False)
     assert done.stdout == "whole\n", done.stderr
 
 

@@ -236,7 +236,8 @@ def make_documents(
     columns = {"texts": texts, "ids": ids, "labels": labels, "metadata": metadata}
     given = {name: column for name, column in columns.items() if column is not None}
     for name, column in given.items():
-        if isinstance(column, (str, bytes, Mapping)) or not isinstance(column, Iterable):
+        is_mapping = isinstance(column, Mapping) and name != "ids"  # the keys of a mapping are what users mean by ids
+        if isinstance(column, (str, bytes)) or is_mapping or not isinstance(column, Iterable):
             hint = "Pass a list with one item per document."
             raise DataError(f"{name} must be a list", got=repr(column)[:60], hint=hint)
     positions: dict[Any, int] = {}  # of the ids
