@@ -175,10 +175,7 @@ def test_large_embeddings_do_not_overflow() -> None:
 
 def test_gumbel_softmax_cools_by_the_papers_schedule() -> None:
     estimator = GumbelSoftmax()
-    temperatures = []
-    for epoch in (0, 1, 2, 100):
-        estimator.begin_epoch(epoch)
-        temperatures.append(estimator.temperature)
+    temperatures = [estimator.temperature(epoch) for epoch in (0, 1, 2, 100)]
     assert temperatures == [1.0, pytest.approx(0.96), pytest.approx(0.9216), 0.1]
 
 

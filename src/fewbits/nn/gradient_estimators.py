@@ -21,14 +21,14 @@ class GradientEstimator(ABC):
     is_unbiased: ClassVar[bool]
 
     @abstractmethod
-    def __call__(self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None) -> Tensor:
+    def __call__(
+        self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None, *, epoch: int = 0
+    ) -> Tensor:
         """Return losses (documents,) whose backward pass gives the logits the estimated gradient.
 
         The parameters of the loss itself (decoder, classifier) get their gradient at the sampled codes.
+        ``epoch`` counts from 0, for estimators with a schedule.
         """
-
-    def begin_epoch(self, epoch: int) -> None:  # noqa: B027  # most estimators have no schedule
-        """Update the estimator's own schedule."""
 
 
 def attach(values: Tensor, logits: Tensor, gradient: Tensor) -> Tensor:
@@ -82,7 +82,9 @@ class ARM(GradientEstimator):
     name = "arm"
     is_unbiased = True
 
-    def __call__(self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None) -> Tensor:
+    def __call__(
+        self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None, *, epoch: int = 0
+    ) -> Tensor:
         """Return losses with the ARM gradient."""
         u = uniform_like(logits, generator)
         first, second = losses_of_both(loss, *antithetic_codes(logits, u))
@@ -99,7 +101,9 @@ class DisARM(GradientEstimator):
     name = "disarm"
     is_unbiased = True
 
-    def __call__(self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None) -> Tensor:
+    def __call__(
+        self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None, *, epoch: int = 0
+    ) -> Tensor:
         """Return losses with the DisARM gradient."""
         z1, z2 = antithetic_codes(logits, uniform_like(logits, generator))
         first, second = losses_of_both(loss, z1, z2)
@@ -117,7 +121,9 @@ class LeaveOneOut(GradientEstimator):
     name = "leave-one-out"
     is_unbiased = True
 
-    def __call__(self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None) -> Tensor:
+    def __call__(
+        self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None, *, epoch: int = 0
+    ) -> Tensor:
         """Return losses with the leave-one-out gradient."""
         p = torch.sigmoid(logits)
         z1 = (uniform_like(logits, generator) < p).to(logits.dtype)
@@ -146,7 +152,9 @@ class Flip(GradientEstimator):
     name = "flip"
     is_unbiased = True
 
-    def __call__(self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None) -> Tensor:
+    def __call__(
+        self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None, *, epoch: int = 0
+    ) -> Tensor:
         """Return losses with the local expectation gradient."""
         p = torch.sigmoid(logits)
         codes = (uniform_like(logits, generator) < p).detach().to(logits.dtype)
@@ -173,7 +181,9 @@ class StraightThrough(GradientEstimator):
     name = "straight-through"
     is_unbiased = False
 
-    def __call__(self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None) -> Tensor:
+    def __call__(
+        self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None, *, epoch: int = 0
+    ) -> Tensor:
         """Return losses with the straight-through gradient."""
         p = torch.sigmoid(logits)
         codes = (uniform_like(logits, generator) < p).to(logits.dtype)
@@ -190,21 +200,23 @@ class GumbelSoftmax(GradientEstimator):
     is_unbiased = False
 
     def __init__(self, temperature: float = 1.0, decay: float = 0.96, lowest: float = 0.1) -> None:
-        self.start = self.temperature = temperature
+        self.start = temperature
         self.decay = decay
         self.lowest = lowest
 
-    def __call__(self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None) -> Tensor:
+    def __call__(
+        self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None, *, epoch: int = 0
+    ) -> Tensor:
         """Return losses with the Gumbel-Softmax gradient."""
         u = uniform_like(logits, generator).clamp(1e-6, 1 - 1e-6)
         noisy = u.log() - torch.log1p(-u) + logits  # g + log pi_k
-        relaxed = torch.sigmoid(noisy / self.temperature)  # h
+        relaxed = torch.sigmoid(noisy / self.temperature(epoch))  # h
         codes = (noisy > 0).to(logits.dtype)
         return loss((codes - relaxed).detach() + relaxed)
 
-    def begin_epoch(self, epoch: int) -> None:
-        """Set the temperature of an epoch."""
-        self.temperature = max(self.lowest, self.start * self.decay**epoch)
+    def temperature(self, epoch: int) -> float:
+        """Return the temperature of an epoch."""
+        return max(self.lowest, self.start * self.decay**epoch)
 
 
 class ReinMax(GradientEstimator):
@@ -217,7 +229,9 @@ class ReinMax(GradientEstimator):
     name = "reinmax"
     is_unbiased = False
 
-    def __call__(self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None) -> Tensor:
+    def __call__(
+        self, logits: Tensor, loss: CodeLoss, generator: torch.Generator | None = None, *, epoch: int = 0
+    ) -> Tensor:
         """Return losses with the ReinMax gradient."""
         p = torch.sigmoid(logits).detach()
         codes = (uniform_like(logits, generator) < p).to(logits.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,8 @@ from fewbits.nn.data import Batch
 from fewbits.nn.gradient_estimators import GradientEstimator
 from fewbits.nn.layers import ReadoutLoss
 from fewbits.nn.models import GaussianNetworks, Model, UnfoldedStack
+
+BITS = "bits."  # in front of the names of sums over the documents of a batch, per bit
 
 
 def ramp(start: float, end: float, progress: float) -> float:
@@ -83,7 +85,13 @@ class PairLoss:
         return self.cost(distances, signs, logits.shape[1]).mean()
 
     def sampled(
-        self, logits: Tensor, signs: Tensor, estimator: GradientEstimator, generator: torch.Generator | None
+        self,
+        logits: Tensor,
+        signs: Tensor,
+        estimator: GradientEstimator,
+        generator: torch.Generator | None,
+        *,
+        epoch: int = 0,
     ) -> Tensor:
         """Compute the mean cost of the same pairs from sampled codes, with an estimator's gradient, as in the paper."""
         n_bits = logits.shape[1]
@@ -95,7 +103,7 @@ class PairLoss:
             return self.cost(distances, signs, n_bits)
 
         both = torch.cat(logits[: 2 * len(signs)].chunk(2), dim=1)  # (pairs, 2 bits): one u per document and bit
-        return estimator(both, cost, generator).mean()
+        return estimator(both, cost, generator, epoch=epoch).mean()
 
     def balanced(self, logits: Tensor, signs: Tensor) -> Tensor:
         """Compute the expected cost over all pairs of a batch, similar and dissimilar ones with equal weight."""
@@ -141,37 +149,31 @@ def _sum(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.stack(parts).sum(dim=0)
 
 
-class BitBalance:
-    """Mean confidence and mean value of each bit over an epoch, accumulated as sums.
+def bit_sums(logits: Tensor) -> dict[str, Tensor]:
+    """Return the sums over a batch of which :func:`bit_statistics` makes the statistics of an epoch.
 
     Keeping every batch's logits instead would leave small blocks among the large ones that are freed: memory would
     fragment and grow by gigabytes.
     """
+    p = torch.sigmoid(logits)
+    ones = p.sum(dim=0)  # (bits,)
+    documents = torch.full((), len(p), dtype=p.dtype, device=p.device)
+    return {"documents": documents, "ones": ones, "confidence": p.sub_(0.5).abs_().sum(dim=0)}
 
-    def __init__(self) -> None:
-        self._documents = 0
-        self._ones: Tensor | None = None  # (bits,): sums of p
-        self._confidence: Tensor | None = None  # (bits,): sums of |p - 1/2|
 
-    def add(self, logits: Tensor) -> None:
-        """Add the logits of a batch (documents, bits)."""
-        p = torch.sigmoid(logits)
-        if self._ones is None or self._confidence is None:
-            self._ones, self._confidence = (torch.zeros_like(p[0]) for _ in range(2))
-        self._documents += len(p)
-        self._ones += p.sum(dim=0)
-        self._confidence += p.sub_(0.5).abs_().sum(dim=0)
+def bit_statistics(sums: Mapping[str, Tensor]) -> dict[str, float]:
+    """Return the mean confidence, and the smallest and largest share of ones among the bits."""
+    shares = sums["ones"] / sums["documents"]
+    return {
+        "confidence": float(sums["confidence"].mean() / sums["documents"] * 2),  # 0: random bits, 1: certain ones
+        "rarest_bit": float(shares.min()),
+        "commonest_bit": float(shares.max()),
+    }
 
-    def summary(self) -> dict[str, float]:
-        """Return the mean confidence, and the smallest and largest share of ones among the bits."""
-        if self._ones is None or self._confidence is None:
-            return {}
-        shares = self._ones / self._documents
-        return {
-            "confidence": float(self._confidence.mean() / self._documents * 2),  # 0: random bits, 1: certain ones
-            "rarest_bit": float(shares.min()),
-            "commonest_bit": float(shares.max()),
-        }
+
+def mean_terms(sums: Mapping[str, Tensor], steps: int) -> dict[str, float]:
+    """Return the mean of each term over an epoch's steps."""
+    return {name: float(total) / steps for name, total in sums.items()}
 
 
 @dataclass(frozen=True)
@@ -200,22 +202,13 @@ class Objective:
         self.estimator = estimator
         self.pair_loss = pair_loss or PairLoss()
         self.sample_pairs = sample_pairs
-        self._balance = BitBalance()
-
-    def begin_epoch(self, epoch: int) -> None:
-        """Update the estimator's schedule and reset the statistics of the bits."""
-        self.estimator.begin_epoch(epoch)
-        self._balance = BitBalance()
-
-    def end_epoch(self) -> dict[str, float]:
-        """Return the epoch's statistics of the bits."""
-        return self._balance.summary()
 
     def __call__(
         self,
         model: Model,
         outputs: Sequence[Tensor],
         batch: Batch,
+        epoch: int,
         progress: float,
         generator: torch.Generator | None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
@@ -226,44 +219,46 @@ class Objective:
         if model.classifier is not None and batch.labels is not None:
             losses["label"] = ramp(*self.weights.label, progress), model.classifier.loss(batch.labels)
         terms: dict[str, Tensor] = {}
-        total = self.estimator(logits, WeightedSum(losses, terms), generator).mean()
+        total = self.estimator(logits, WeightedSum(losses, terms), generator, epoch=epoch).mean()
         prior = torch.tensor(self.weights.prior, device=logits.device)
         kl = ramp(*self.weights.kl, progress) * bernoulli_kl(logits, prior).mean()
-        pair = self._pair_term(logits, batch, ramp(*self.weights.pair, progress), generator)
+        pair = self._pair_term(logits, batch, ramp(*self.weights.pair, progress), epoch, generator)
         for name, term in (("kl", kl), ("pair", pair)):
             if term is not None:
                 total = total + term
                 terms[name] = term.detach()
-        self._balance.add(logits.detach())
-        return total, terms
+        return total, terms | {BITS + name: value for name, value in bit_sums(logits.detach()).items()}
+
+    def summarize(self, sums: Mapping[str, Tensor], steps: int) -> dict[str, float]:
+        """Return the mean of each term over an epoch's steps, and the statistics of the bits."""
+        bits = {name.removeprefix(BITS): total for name, total in sums.items() if name.startswith(BITS)}
+        terms = {name: total for name, total in sums.items() if not name.startswith(BITS)}
+        return mean_terms(terms, steps) | bit_statistics(bits)
 
     def _pair_term(
-        self, logits: Tensor, batch: Batch, weight: float, generator: torch.Generator | None
+        self, logits: Tensor, batch: Batch, weight: float, epoch: int, generator: torch.Generator | None
     ) -> Tensor | None:
         if batch.signs is None or not batch.signs.numel() or not weight:
             return None  # a single document forms no pair
         if batch.signs.ndim == 2:
             cost = self.pair_loss.balanced(logits, batch.signs)
         elif self.sample_pairs:
-            cost = self.pair_loss.sampled(logits, batch.signs, self.estimator, generator)
+            cost = self.pair_loss.sampled(logits, batch.signs, self.estimator, generator, epoch=epoch)
         else:
             cost = self.pair_loss.expected(logits, batch.signs)
         return weight * cost
 
 
-class StatelessObjective:
-    """An objective without schedules or statistics per epoch."""
+class SummarizedByMeans:
+    """An objective of whose terms an epoch's record contains the means."""
 
-    def begin_epoch(self, epoch: int) -> None:
-        """Do nothing."""
-
-    def end_epoch(self) -> dict[str, float]:
-        """Return no statistics."""
-        return {}
+    def summarize(self, sums: Mapping[str, Tensor], steps: int) -> dict[str, float]:
+        """Return the mean of each term over an epoch's steps."""
+        return mean_terms(sums, steps)
 
 
 @dataclass(frozen=True)
-class GaussianObjective(StatelessObjective):
+class GaussianObjective(SummarizedByMeans):
     """The objective of VDSH: words, divergence and labels; weights are those at the start and the end of training."""
 
     kl: tuple[float, float]
@@ -274,6 +269,7 @@ class GaussianObjective(StatelessObjective):
         model: GaussianNetworks,
         outputs: Sequence[Tensor],
         batch: Batch,
+        epoch: int,
         progress: float,
         generator: torch.Generator | None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
@@ -296,7 +292,7 @@ class GaussianObjective(StatelessObjective):
 
 
 @dataclass(frozen=True)
-class NoisyReconstruction(StatelessObjective):
+class NoisyReconstruction(SummarizedByMeans):
     """The objective of semantic hashing: growing noise on the code's logits lets only 0 and 1 carry information."""
 
     noise: tuple[float, float]  # standard deviation at the start and the end of training
@@ -306,6 +302,7 @@ class NoisyReconstruction(StatelessObjective):
         model: UnfoldedStack,
         outputs: Sequence[Tensor],
         batch: Batch,
+        epoch: int,
         progress: float,
         generator: torch.Generator | None,
     ) -> tuple[Tensor, dict[str, Tensor]]:

@@ -6,7 +6,7 @@ import ctypes
 import math
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -56,19 +56,17 @@ class Objective(Protocol):
         model: Any,
         outputs: Sequence[Tensor],
         batch: Batch,
+        epoch: int,
         progress: float,
         generator: torch.Generator | None,
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return the loss of a batch and its terms for the history.
+        """Return the loss of a batch, and terms that are summed over the epoch's batches.
 
         ``outputs`` are those of the model's encoders; ``progress`` is the share of training steps taken.
         """
 
-    def begin_epoch(self, epoch: int) -> None:
-        """Update schedules that depend on the epoch."""
-
-    def end_epoch(self) -> dict[str, float]:
-        """Return statistics of the epoch for the history, beside the terms of its batches."""
+    def summarize(self, sums: Mapping[str, Tensor], steps: int) -> dict[str, float]:
+        """Return the figures of an epoch's record from the sums of the terms."""
 
 
 @dataclass(frozen=True)
@@ -205,30 +203,29 @@ class Training:
 
     def _run_epoch(self, epoch: int) -> EpochRecord:
         generator = torch.Generator(self.device).manual_seed(self.config.seed * 1_000_003 + epoch)
-        self.objective.begin_epoch(epoch)
         self.model.train()
         sums: dict[str, Tensor] = {}  # not every value: small blocks kept among freed ones would fragment memory
         steps = self.config.steps_per_epoch
         start = time.perf_counter()
         for step, batch in enumerate(self.batches(epoch)):
             progress = (epoch + step / steps) / self.config.epochs
-            for name, value in self._step(batch, progress, generator).items():
+            for name, value in self._step(batch, epoch, progress, generator).items():
                 sums.setdefault(name, torch.zeros_like(value)).add_(value)
-        means = {name: float(total) / steps for name, total in sums.items()}
         self.optimizer.finish()
         seconds = round(time.perf_counter() - start, 3)
+        means = self.objective.summarize(sums, steps)
         if not all(map(math.isfinite, means.values())):
             got = ", ".join(f"{name} {value:g}" for name, value in means.items())
             hint = "Choose a smaller learning_rate, or set clip."
             raise TrainingError(f"Training diverged: the loss is not finite in epoch {epoch + 1}", got=got, hint=hint)
         rate = self.config.learning_rate * self.schedule(progress)
-        return {"epoch": epoch + 1, "learning_rate": rate, **means, **self.objective.end_epoch(), "seconds": seconds}
+        return {"epoch": epoch + 1, "learning_rate": rate, **means, "seconds": seconds}
 
-    def _step(self, batch: Batch, progress: float, generator: torch.Generator) -> dict[str, Tensor]:
+    def _step(self, batch: Batch, epoch: int, progress: float, generator: torch.Generator) -> dict[str, Tensor]:
         """Take one training step; return the terms of the loss."""
         by_word = self.optimizer.prepare(batch.rows)
         outputs, first_layers = self.model.encode(batch.rows, generator)  # logits psi (documents, bits)
-        loss, terms = self.objective(self.model, outputs, batch, progress, generator)  # estimator and losses
+        loss, terms = self.objective(self.model, outputs, batch, epoch, progress, generator)  # estimator and losses
         self.optimizer.clear_gradients()
         torch.autograd.backward(loss)
         if self.config.clip is not None:
@@ -240,19 +237,19 @@ class Training:
         """Record the validation loss, and keep a copy of the networks if it is the lowest so far."""
         if self.validation is None:
             return
-        loss = record["held_out_loss"] = self._validation_loss(self.validation())
+        loss = record["held_out_loss"] = self._validation_loss(self.validation(), self.progress.epoch - 1)
         if self.progress.best_loss is None or loss < self.progress.best_loss:
             self.progress.best_loss, self.progress.best_epoch = loss, self.progress.epoch
             self.best = {name: value.clone() for name, value in self.model.state_dict().items()}
 
     @torch.no_grad()
-    def _validation_loss(self, batches: Iterable[Batch]) -> float:
+    def _validation_loss(self, batches: Iterable[Batch], epoch: int) -> float:
         generator = torch.Generator(self.device).manual_seed(VALIDATION_SEED)
         self.model.eval()
         losses = []
         for batch in batches:
             outputs, _ = self.model.encode(batch.rows, generator)
-            losses.append(float(self.objective(self.model, outputs, batch, 1.0, generator)[0]))
+            losses.append(float(self.objective(self.model, outputs, batch, epoch, 1.0, generator)[0]))
         return sum(losses) / len(losses)
 
     def _should_stop(self) -> bool:
