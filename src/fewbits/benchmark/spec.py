@@ -26,7 +26,7 @@ if sys.version_info >= (3, 11):
 else:  # the same library, before it was part of Python
     import tomli as tomllib
 
-SUITES = ("quick", "paper", "scale", "ablation", "estimators", "generalisation")
+SUITES = ("quick", "paper", "scale", "ablation", "estimators", "generalisation", "asymmetric")
 REQUIRED_KEYS = {"methods", "datasets", "bits", "seeds"}
 ALLOWED_KEYS = REQUIRED_KEYS | {"parameters", "grid"}
 MAX_SEED = 2**32 - 1  # of NumPy's generators

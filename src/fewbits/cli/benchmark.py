@@ -25,6 +25,8 @@ from fewbits.benchmark.own import (
     recommend,
 )
 from fewbits.benchmark.report import write_report
+from fewbits.benchmark.report.asymmetric import SUITE as ASYMMETRIC
+from fewbits.benchmark.report.asymmetric import has_confidence, render_asymmetric_tables
 from fewbits.benchmark.report.comparison import render_comparison
 from fewbits.benchmark.report.generalisation import SUITE as GENERALISATION
 from fewbits.benchmark.report.generalisation import render_tables
@@ -57,7 +59,8 @@ def bench_run(
     suite: Annotated[
         str,
         typer.Argument(
-            metavar="SUITE", help="quick, paper, scale, ablation, estimators, generalisation, or a .toml file."
+            metavar="SUITE",
+            help="quick, paper, scale, ablation, estimators, generalisation, asymmetric, or a .toml file.",
         ),
     ],
     jobs: Jobs = 1,
@@ -75,6 +78,36 @@ def bench_run(
         print(render_tables(Store(load_results(results), load_failures(results))))
     if failures:
         print_status(f"{plural(failures, 'run')} failed; repeat with --retry.")
+        raise typer.Exit(1)
+
+
+@bench.command("asymmetric")
+def bench_asymmetric(
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="Data set; repeatable. [default: all that have results]")
+    ] = None,
+    run: Annotated[bool, typer.Option(help="Make the runs of the suite asymmetric that have no such result.")] = True,
+    jobs: Jobs = 1,
+    results: ResultsFolder = Path("results"),
+) -> None:
+    """Print the precision by distance, by the query's confidence, and with real values on both sides.
+
+    The figures are read from the result files; those that are missing are made first. Every method is shown whose
+    results have them: fewbits evaluate --save adds them to a result.
+
+    Example: fewbits bench asymmetric --dataset ng20
+    """
+    failures = 0
+    if run:
+        specs = [spec for spec in load_suite(ASYMMETRIC).specs if not dataset or spec.dataset in dataset]
+        stored = load_results(results) if results.is_dir() else ()
+        measured = {result.key for result in stored if has_confidence(result)}
+        todo = [spec for spec in specs if spec.key not in measured]
+        for step in track_runs(run_all(todo, results, jobs=jobs, again=True)) if todo else ():
+            failures += step.result is not None and step.result.error is not None
+    print(render_asymmetric_tables(Store(load_results(results), load_failures(results)), dataset or ()))
+    if failures:
+        print_status(f"{plural(failures, 'run')} failed.")
         raise typer.Exit(1)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fewbits.benchmark.experiments import EXPERIMENTS, EstimatorComparison, LatentSpace
+from fewbits.benchmark.report.asymmetric import compare_rankings, render_asymmetric
 from fewbits.benchmark.report.comparison import render_comparison
 from fewbits.benchmark.report.generalisation import has_generalisation_results, render_generalisation
 from fewbits.benchmark.report.page import render_page
@@ -27,6 +28,8 @@ def write_report(results: Path, docs: Path) -> list[Path]:
     }
     if has_generalisation_results(store):
         pages["generalisation.md"] = render_generalisation(store)
+    if compare_rankings(store):
+        pages["asymmetric.md"] = render_asymmetric(store)
     for experiment in EXPERIMENTS:
         if experiment.page is not None and (facts := experiment.load(results)):
             pages[experiment.page] = experiment.render(facts)

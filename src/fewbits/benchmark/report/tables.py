@@ -7,9 +7,10 @@ import shlex
 import statistics
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from fewbits.benchmark.evaluate import ASYMMETRIC, BOTH_REAL
 from fewbits.benchmark.experiments import markdown_table
 from fewbits.benchmark.report.published import CHOSEN_WITH_LABELS
 from fewbits.benchmark.results import Result
@@ -87,6 +88,10 @@ METRICS = {
     "bit_entropy": "Entropy per bit",
     "distinct_share": "Ratio of distinct codes to documents",
 }
+CONFIDENCE_METRICS = {
+    ASYMMETRIC: "Precision at 100, a differing bit costs the query's confidence in it",
+    BOTH_REAL: "Precision at 100, real values on both sides",
+}
 INTRODUCTION = f"""\
 # Results
 
@@ -117,6 +122,9 @@ def _render_dataset(results: list[Result]) -> str:
     chance = f"Chance level of the precision: {first.metrics['random_floor']:.4f}."
     fingerprint = f"Data fingerprint: {first.data_fingerprint[:12]}."
     tables = [_metric_table(metric, title, results) for metric, title in METRICS.items()]
+    with_confidence = [replace(one, metrics={**one.metrics, **one.asymmetric}) for one in results if one.asymmetric]
+    if with_confidence:
+        tables[1:1] = [_metric_table(metric, title, with_confidence) for metric, title in CONFIDENCE_METRICS.items()]
     return "\n".join(
         [
             f"## {first.dataset}\n",
