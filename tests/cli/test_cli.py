@@ -464,10 +464,32 @@ def test_add_and_update_default_to_the_fields_given_to_fit(run: Run, library: Pa
     assert run("add", "library", "texts").code == 0  # texts alone have no fields
 
 
-def test_hits_show_score_labels_metadata_and_title(run: Run, library: Path) -> None:
-    first, title, *_ = run("search", "library", "soup", "-k", "1").out.splitlines()[1:]
-    assert re.fullmatch(r"\d/8  0\.\d\d  s\d+  food  year=20\d\d", first)
+def test_hits_have_a_header_and_show_scores_labels_metadata_and_title(run: Run, library: Path) -> None:
+    header, first, title, *_ = run("search", "library", "soup", "-k", "1").out.splitlines()[1:]
+    assert header.split() == ["score", "words", "codes", "differ", "document"]
+    assert re.fullmatch(r" 0\.\d\d   1\.00   0\.\d\d     \d/8  s\d+  food  year=20\d\d", first)
+    assert first.index("1.00") == header.index("words") + 1
     assert re.fullmatch(r" +Soups \d+", title)
+
+
+def test_search_by_codes_and_similar_show_the_same_numbers(run: Run, library: Path) -> None:
+    [record] = [json.loads(line) for line in library.read_text().splitlines() if '"s1"' in line]
+    text = f"{record['title']}\n{record['body']}"
+
+    def shown(*arguments: str) -> dict[str, list[str]]:
+        lines = run(*arguments).out.splitlines()
+        rows = [line.split() for line in lines if re.match(r" \d\.\d\d ", line)]
+        return {row[4]: row[:4] for row in rows}
+
+    similar = shown("similar", "library", "s1", "-k", "100")
+    assert len(similar) == 23
+    searched = shown("search", "library", text, "--rank", "codes", "-k", "100")
+    assert {id: numbers for id, numbers in searched.items() if id != "s1"} == similar
+    assert {numbers[1] for numbers in similar.values()} == {"-"}
+    hybrid = shown("search", "library", text, "-k", "100")
+    assert {id: numbers[2:] for id, numbers in hybrid.items() if id != "s1"} == {
+        id: numbers[2:] for id, numbers in similar.items()
+    }
 
 
 def test_no_hits_reports_unknown_labels_and_metadata_in_filters(run: Run, library: Path) -> None:

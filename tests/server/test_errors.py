@@ -16,6 +16,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from fewbits import SearchEngine
+from fewbits.search import Snapshot
 from fewbits.server.app import create_app
 from fewbits.server.schemas import Settings
 from helpers.service import AUTHORIZED, ERROR_FIELDS, TOKEN, error_of, serving
@@ -77,7 +78,7 @@ def test_invalid_requests_get_the_documented_error_body(
 def test_unexpected_exception_is_logged_and_answered_without_details(
     shared_engine: SearchEngine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(SearchEngine, "similar", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(Snapshot, "similar", lambda *_, **__: 1 / 0)
     with serving(create_app(shared_engine, use_umap=False)) as client:
         response = client.post("/v1/similar", json={"id": "sailing-1"})
     facts = error_of(response)
@@ -88,7 +89,7 @@ def test_unexpected_exception_is_logged_and_answered_without_details(
 
 def test_generated_requests_never_cause_server_errors_and_match_the_schema(schema: Any) -> None:
     operations = [result.ok() for result in schema.get_all_operations()]
-    assert len(operations) == 15
+    assert len(operations) == 16
     for operation in operations:
 
         @given(case=operation.as_strategy())

@@ -15,9 +15,11 @@ from helpers.service import AUTHORIZED, TOKEN, error_of, serving
 
 def test_search_returns_the_hits_of_the_engine(client: TestClient, shared_engine: SearchEngine) -> None:
     for rerank in (None, "none", "bits", "words"):
-        answer = client.post("/v1/search", json={"query": "the boat and xyzzy", "k": 4, "rerank": rerank}).json()
+        request = {"query": "the boat and xyzzy", "k": 4, "rerank": rerank, "fields": ["text"]}
+        answer = client.post("/v1/search", json=request).json()
         expected = shared_engine.search("the boat and xyzzy", 4, rerank=rerank)
-        assert answer["hits"] == [{**vars(hit), "labels": list(hit.labels)} for hit in expected]
+        found = [{name: hit[name] for name in vars(expected[0])} for hit in answer["hits"]]
+        assert found == [{**vars(hit), "labels": list(hit.labels)} for hit in expected]
         assert (answer["bits"], answer["words"], answer["unknown_words"]) == (20, ["boat"], ["xyzzy"])
 
 
@@ -151,3 +153,85 @@ def test_embedding_engine_is_searched_by_documents_only() -> None:
             assert client.post(path, json=body).status_code == 422
         assert error_of(client.get("/v1/bits"))["what"] == "the bits of embeddings have no words"
         assert client.get("/v1/bits/1").status_code == 422
+
+
+def test_hits_have_a_snippet_and_the_parts_of_the_score_but_no_text_unless_it_is_asked_for(client: TestClient) -> None:
+    answer = client.post("/v1/search", json={"query": "boat harbour", "k": 3}).json()
+    for hit in answer["hits"]:
+        assert hit["text"] is None
+        assert {hit["snippet"][start:end] for start, end in hit["snippet_marks"]} <= {"boat", "harbour"}
+        assert hit["snippet_marks"]
+        assert hit["score"] == pytest.approx((hit["lexical"] + 0.75 * hit["semantic"]) / 1.75, abs=2e-4)
+    full = client.post("/v1/search", json={"query": "boat harbour", "k": 3, "fields": ["text"]}).json()
+    assert [hit["text"] for hit in full["hits"]] == [
+        client.get("/v1/document", params={"id": hit["id"]}).json()["text"] for hit in answer["hits"]
+    ]
+    assert error_of(client.post("/v1/search", json={"query": "boat", "fields": ["code"]}))["what"]
+
+
+def test_response_of_long_documents_is_short() -> None:
+    documents = [Document(number, f"boat {number} " + "long text " * 5_000) for number in range(100)]
+    with serving(create_app(SearchEngine.from_documents(documents, n_bits=8, method="itq"), use_umap=False)) as client:
+        for path, body in (("search", {"query": "boat"}), ("similar", {"id": 1})):
+            answer = client.post(f"/v1/{path}", json={**body, "k": 100})
+            assert len(answer.content) < 100 * 1_000
+            whole = client.post(f"/v1/{path}", json={**body, "k": 100, "fields": ["text"]})
+            assert len(whole.content) > 4_000_000
+
+
+def test_total_counts_all_matches_that_pass_the_filters(client: TestClient) -> None:
+    containing = sum("boat" in one.text.split() for one in tiny_documents())
+    for rank in ("hybrid", "words"):
+        assert client.post("/v1/search", json={"query": "boat", "k": 1, "rank": rank}).json()["total"] == containing
+    cooking = {"query": "boat soup", "k": 1, "labels": ["cooking"]}
+    soups = sum("soup" in one.text.split() and "cooking" in one.labels for one in tiny_documents())
+    assert client.post("/v1/search", json=cooking).json()["total"] == soups
+    assert client.post("/v1/search", json={**cooking, "rank": "codes"}).json()["total"] == 20
+    assert client.post("/v1/similar", json={"id": "sailing-1", "k": 1}).json()["total"] == 59
+    assert client.post("/v1/similar", json={"id": "sailing-1", "k": 1, "labels": ["cooking"]}).json()["total"] == 20
+    within = client.post("/v1/search", json={"query": "boat", "radius": 20}).json()
+    assert (within["total"], len(within["hits"])) == (60, 40)
+
+
+def test_facets_are_counted_on_request(client: TestClient) -> None:
+    assert client.post("/v1/search", json={"query": "boat soup"}).json()["facets"] == []
+    [labels] = client.post("/v1/search", json={"query": "boat soup", "facets": True}).json()["facets"]
+    for value in labels["values"]:
+        chosen = {"query": "boat soup", "labels": [value["value"]], "k": 1}
+        assert client.post("/v1/search", json=chosen).json()["total"] == value["count"]
+    [labels] = client.post("/v1/similar", json={"id": "sailing-1", "facets": True}).json()["facets"]
+    assert sum(value["count"] for value in labels["values"]) == 60
+
+
+def test_bits_are_weighted_and_hits_sorted_as_the_engine_does(
+    client: TestClient, writable: TestClient, shared_engine: SearchEngine
+) -> None:
+    request = {"query": "boat harbour", "k": 10, "bit_weights": {"3": 0, "7": 20}}
+    for path, ids in (
+        ("search", [hit.id for hit in shared_engine.search("boat harbour", 10, bit_weights={3: 0, 7: 20})]),
+        ("similar", [hit.id for hit in shared_engine.similar("sailing-1", 10, bit_weights={3: 0, 7: 20})]),
+    ):
+        sent = (
+            request if path == "search" else {"id": "sailing-1", **{k: v for k, v in request.items() if k != "query"}}
+        )
+        assert [hit["id"] for hit in client.post(f"/v1/{path}", json=sent).json()["hits"]] == ids
+    assert error_of(client.post("/v1/search", json={"query": "boat", "bit_weights": {"99": 1}}))["allowed"] == "0 to 19"
+    documents = [{"id": f"n{year}", "text": "boat harbour", "metadata": {"year": year}} for year in (3, 9, 5)]
+    writable.post("/v1/add", json={"documents": documents}, headers=AUTHORIZED)
+    for sort, expected in (("year", ["n3", "n5", "n9"]), ("-year", ["n9", "n5", "n3"])):
+        answer = writable.post("/v1/search", json={"query": "boat harbour", "k": 3, "sort": sort}).json()
+        assert [hit["id"] for hit in answer["hits"]] == expected
+
+
+def test_misspelt_words_are_named_with_a_corrected_query(client: TestClient) -> None:
+    assert client.get("/v1/suggest", params={"query": "teleskope and boat"}).json() == {
+        "unknown_words": ["teleskope"],
+        "suggestion": "telescope and boat",
+    }
+    assert client.get("/v1/suggest", params={"query": "boat"}).json() == {"unknown_words": [], "suggestion": None}
+    assert client.get("/v1/suggest", params={"query": "x" * 501}).status_code == 413
+
+
+def test_an_unbalanced_quote_is_noted(client: TestClient) -> None:
+    answer = client.post("/v1/search", json={"query": 'boat "harbour'}).json()
+    assert answer["notes"] == ["A quote is not closed; the phrase ends with the query."]

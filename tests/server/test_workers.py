@@ -12,6 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from fewbits import SearchEngine
+from fewbits.search import Snapshot
 from fewbits.server.app import create_app
 from fewbits.server.schemas import Settings
 from helpers.service import error_of, serving
@@ -38,13 +39,13 @@ def test_requests_are_rejected_while_the_queue_is_full(
     shared_engine: SearchEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = threading.Event()
-    real = SearchEngine.similar
+    real = Snapshot.similar
 
-    def slow(self: SearchEngine, *arguments: Any, **options: Any) -> Any:
+    def slow(self: Snapshot, *arguments: Any, **options: Any) -> Any:
         gate.wait(20)
         return real(self, *arguments, **options)
 
-    monkeypatch.setattr(SearchEngine, "similar", slow)
+    monkeypatch.setattr(Snapshot, "similar", slow)
     app = create_app(shared_engine, Settings(workers=1, waiting=2), use_umap=False)
     with serving(app) as client, ThreadPoolExecutor(8) as pool:
         responses = [pool.submit(client.post, "/v1/similar", json={"id": "sailing-1"}) for _ in range(3)]
@@ -60,7 +61,7 @@ def test_requests_are_rejected_while_the_queue_is_full(
 
 def test_slow_request_times_out(shared_engine: SearchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = threading.Event()
-    monkeypatch.setattr(SearchEngine, "similar", lambda *_, **__: gate.wait(20))
+    monkeypatch.setattr(Snapshot, "similar", lambda *_, **__: gate.wait(20))
     client = TestClient(create_app(shared_engine, Settings(request_seconds=0.2), use_umap=False))
     response = client.post("/v1/similar", json={"id": "sailing-1"})
     gate.set()

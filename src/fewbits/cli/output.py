@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import Any, TypeVar
@@ -13,11 +12,13 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import track
+from rich.text import Text
 
 from fewbits.search import BitMeaning, DecidingWord, ExplainedBit, Explanation, Hit, Suggestion
+from fewbits.search.snippets import Highlighter
 
 SNIPPET_LENGTH = 160
-MAX_TITLE_LENGTH = 200
+NO_WORDS = Highlighter(None)  # marks nothing
 MAX_EXPLAINED_BITS = 4  # that agree, and that differ; --json prints all
 MAX_SHARED_WORDS = 5
 NUMBER = re.compile(r"[-+]?[0-9.,]+|None|")  # cells of columns that are aligned to the right
@@ -63,23 +64,46 @@ def print_table(header: list[str], rows: Iterable[list[str]]) -> None:
         print_text("  ".join(cells).rstrip())
 
 
-def print_hits(query: str, hits: list[Hit], n_bits: int, explanations: Sequence[Explanation] = ()) -> None:
-    """Print a query and its hits, each with its explanation if there are any."""
+def print_hits(
+    query: str,
+    hits: list[Hit],
+    n_bits: int,
+    explanations: Sequence[Explanation] = (),
+    highlighter: Highlighter | None = None,
+) -> None:
+    """Print a query, a header, and its hits, each with its explanation if there are any.
+
+    The score of a hit is made of that of the words and that of the codes, in every ranking.
+    """
     out.print(f"[bold]{escape(query)}[/bold]", soft_wrap=True)
-    width = len(str(n_bits))
-    indent = " " * (2 * width + 3)
+    if not hits:
+        return
+    width = max(len(f"{n_bits}/{n_bits}"), len("differ"))
+    out.print(f"[dim]score  words  codes  {'differ':>{width}}  document[/dim]", soft_wrap=True)
+    indent = " " * 7
     for hit, explanation in zip_longest(hits, explanations):
         details = [", ".join(hit.labels), *(f"{name}={_one_line(value)}" for name, value in hit.metadata.items())]
         dimmed = "".join(f"  [dim]{escape(detail)}[/dim]" for detail in details if detail)
-        position = f"{hit.distance:>{width}}/{n_bits}  {hit.score:.2f}"
-        out.print(f"{position}  [cyan]{escape(str(hit.id))}[/cyan]{dimmed}", soft_wrap=True)
-        title, body = split_title(hit.text)
-        for text, style in ((title, "bold"), (snippet(body), None)):
-            lines = textwrap.wrap(text, out.width, initial_indent=indent, subsequent_indent=indent)
-            if lines:
-                out.print("\n".join(lines), markup=False, soft_wrap=True, style=style)
+        codes = hit.score if hit.semantic is None else hit.semantic
+        words = "-" if hit.lexical is None else f"{hit.lexical:.2f}"
+        differ = f"{hit.distance}/{n_bits}"
+        numbers = f"{hit.score:>5.2f}  {words:>5}  {codes:>5.2f}  {differ:>{width}}"
+        out.print(f"{numbers}  [cyan]{escape(str(hit.id))}[/cyan]{dimmed}", soft_wrap=True)
+        found = (highlighter or NO_WORDS).snippet(hit.text, SNIPPET_LENGTH)
+        for text, marks, style in ((found.title, found.title_marks, "bold"), (found.text, found.marks, "")):
+            _print_marked(text, marks, style, indent)
         if explanation is not None:
             _print_explanation(explanation, n_bits, indent)
+
+
+def _print_marked(text: str, marks: Sequence[tuple[int, int]], style: str, indent: str) -> None:
+    """Print a text in indented lines, with the words of the query in color on a terminal."""
+    styled = Text(text, style)
+    for start, end in marks:
+        styled.stylize("yellow", start, end)
+    for line in styled.wrap(out, max(20, out.width - len(indent))) if text else ():
+        line.rstrip()
+        out.print(Text(indent) + line, soft_wrap=True)
 
 
 def print_suggestion(suggestion: Suggestion) -> None:
@@ -117,12 +141,6 @@ def _raising_and_lowering(bit: BitMeaning | ExplainedBit) -> str:
 
 def _words(words: Sequence[DecidingWord]) -> str:
     return " ".join(word.word for word in words) or "none"
-
-
-def split_title(text: str) -> tuple[str, str]:
-    """Split a text into a short first line and the rest; a text without such a line has no title."""
-    first, _, rest = text.strip().partition("\n")
-    return (first, rest) if rest and len(first) <= MAX_TITLE_LENGTH else ("", text)
 
 
 def snippet(text: str) -> str:

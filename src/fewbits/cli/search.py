@@ -39,6 +39,8 @@ from fewbits.data import Document, DocumentId, read_documents
 from fewbits.data.io import ReadReport
 from fewbits.errors import DataError, UnknownIdError
 from fewbits.search import Explanation, Hit, SearchEngine, Suggestion, suggest
+from fewbits.search.facets import parsed_for
+from fewbits.search.snippets import highlighter_for
 
 
 @dataclass(frozen=True)
@@ -226,7 +228,10 @@ def _print_answers(
                 extra |= {"unknown_words": suggestion.unknown, "suggestion": suggestion.corrected}
             print_json({**ids, "query": query.text, "hits": hits, **extra})
         else:
-            print_hits(query.text, hits, engine.n_bits, explanations)
+            with engine.snapshot() as snapshot:  # an id is not looked for in texts
+                parsed = None if spell is None else parsed_for(snapshot, query.text)
+                highlighter = highlighter_for(snapshot, parsed)
+            print_hits(query.text, hits, engine.n_bits, explanations, highlighter)
             print_suggestion(suggestion)
         if not hits:
             with engine.snapshot() as snapshot:

@@ -24,7 +24,8 @@ DRIFT_TITLES = {  # in tables, where the names of the fields would be unclear
     "bit_shift": "mean change in the share of ones per bit",
     "bit_shift_by_chance": "change expected by chance",
 }
-NOT_SHOWN = ("bit_balance", "unknown_words", "notes", "documents_when_learnt")  # facts that describe leaves out
+# Facts that describe leaves out.
+NOT_SHOWN = ("bit_balance", "unknown_words", "notes", "documents_when_learnt", "same_label")
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ class ModelInfo:
     label_names: int | None = None  # number of distinct labels; None if the hasher was fitted elsewhere
     language: str | None = None  # of the stemmer; "none" for no stemming, None in folders of earlier releases
     unknown_words: float | None = None  # share of words outside the vocabulary; None for embeddings
+    same_label: Mapping[str, Any] | None = None  # see fewbits.search.calibration; None where it was not measured
     notes: Mapping[str, Any] = field(default_factory=dict)  # JSON from the caller
 
     def as_json(self) -> dict[str, Any]:

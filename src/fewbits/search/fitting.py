@@ -21,6 +21,7 @@ from fewbits.errors import DataError
 from fewbits.features import Embeddings, TextVectorizer
 from fewbits.hashers.base import Hasher
 from fewbits.hashers.registry import OF_EMBEDDINGS, WITH_LABELS, WITHOUT_LABELS, find_method, make_hasher
+from fewbits.search.calibration import calibrate, split_held_out
 from fewbits.search.drift import SAMPLED_TEXTS, unknown_share
 from fewbits.search.encoder import Encoder, Model, ModelInfo, nonzero_rows
 from fewbits.search.lexical_index import NO_LANGUAGE, check_language
@@ -97,7 +98,7 @@ def store_fitted(
 
 
 def _fit(features: TextVectorizer | Embeddings, rows: Any, database: Database, options: FitOptions) -> Model:
-    """Fit a hasher to a sample of the rows, and encode all."""
+    """Fit a hasher to a sample of the rows, and encode all; a few labelled documents are kept for calibration."""
     with database.reading() as connection:
         labels, label_names = label_table(labels for _, _, labels, _ in Reader(connection).listed())
     method = options.method or (WITH_LABELS if len(label_names) > 1 else WITHOUT_LABELS)
@@ -105,11 +106,16 @@ def _fit(features: TextVectorizer | Embeddings, rows: Any, database: Database, o
     if options.verbose and "verbose" in hasher.get_params():
         hasher.set_params(verbose=True)
     nonzero = np.flatnonzero(nonzero_rows(rows))
-    chosen = nonzero[_sample(np.diff(labels.indptr)[nonzero] > 0, options)]
+    is_labelled = np.diff(labels.indptr) > 0
+    chosen = nonzero[_sample(is_labelled[nonzero], options)]
+    is_labelled[np.setdiff1d(np.arange(len(is_labelled)), nonzero)] = False
+    held_out = split_held_out(is_labelled, chosen)
+    chosen = np.setdiff1d(chosen, held_out)
     hasher.fit(rows[chosen], labels[chosen] if label_names else None)
     learnt_from = len(chosen) if len(chosen) < len(nonzero) else rows.shape[0]
+    encoder = Encoder(features, hasher)
     return _encode_all(
-        Encoder(features, hasher),
+        encoder,
         rows,
         database,
         method=method,
@@ -117,6 +123,7 @@ def _fit(features: TextVectorizer | Embeddings, rows: Any, database: Database, o
         notes=options.notes or {},
         label_names=len(label_names),
         language=options.language,
+        same_label=calibrate(encoder, rows, labels, held_out, chosen),
     )
 
 
@@ -142,6 +149,7 @@ def _encode_all(
     notes: Mapping[str, Any],
     label_names: int | None = None,
     language: str | None = None,
+    same_label: Mapping[str, Any] | None = None,
 ) -> Model:
     """Store the codes of all documents, and return the model with the facts about the fit."""
     with record_change(database) as writer:
@@ -160,6 +168,7 @@ def _encode_all(
         label_names=label_names,
         language=(language or guess_language(texts) or NO_LANGUAGE) if encoder.takes_text else None,
         unknown_words=round(unknown_share(encoder, texts), 4) if encoder.takes_text else None,
+        same_label=same_label,
         notes=dict(notes),
     )
     return Model(encoder.features, encoder.hasher, info)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -240,6 +240,34 @@ def word_spans(query: str, fields: Iterable[str] = ()) -> list[tuple[int, int]]:
         ]
     tokens = (match for start, end in parts for match in _MARKED_WORD.finditer(query, start, end))
     return [span for token in tokens for span in _parts_of(token)]
+
+
+def token_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where the words of a text stand; joined words are one.
+
+    >>> text = "An RTX-4090, well-known"
+    >>> [text[start:end] for start, end in token_spans(text)]
+    ['An', 'RTX-4090', 'well-known']
+    """
+    return (match.span() for match in _MARKED_WORD.finditer(text))
+
+
+def part_spans(token: str) -> Iterator[tuple[int, int]]:
+    """Yield where the parts of a word stand: between joiners, and each pair of characters of scripts without spaces.
+
+    >>> [*part_spans("well-known")], [*part_spans("北京大")]
+    ([(0, 4), (5, 10)], [(0, 2), (1, 3)])
+    """
+    for part in _PART_OF_WORD.finditer(token):
+        start = part.start()
+        for run in _UNSPACED_RUN.finditer(part[0]):
+            yield from ((part.start() + at, part.start() + at + 2) for at in range(run.start(), run.end() - 1))
+            if run.end() - run.start() > 1:
+                if start < part.start() + run.start():
+                    yield start, part.start() + run.start()
+                start = part.start() + run.end()
+        if start < part.end():
+            yield start, part.end()
 
 
 def writes_no_spaces(text: str) -> bool:

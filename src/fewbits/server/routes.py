@@ -13,12 +13,13 @@ from fewbits import __version__
 from fewbits.codes import to_hex
 from fewbits.data.document import Document, DocumentId
 from fewbits.features import TextVectorizer
-from fewbits.search import BitExamples, Explanation, SearchEngine, Snapshot
+from fewbits.search import BitExamples, Explanation, SearchEngine, Snapshot, suggest
 from fewbits.server import schemas
+from fewbits.server.answers import Answers
 from fewbits.server.corpus_map import CorpusMap
 from fewbits.server.errors import JsonResponse, ServiceError
 from fewbits.server.telemetry import Metrics
-from fewbits.server.workers import QueryBatcher, Workers, make_response
+from fewbits.server.workers import QueryBatcher, Workers
 
 Result = TypeVar("Result")
 MAX_LABELS = 1_000  # in /v1/info
@@ -38,7 +39,8 @@ class Service:
         self.settings = settings
         self.metrics = Metrics()
         self.workers = Workers(settings, self.metrics)
-        self.batcher = QueryBatcher(engine, self.workers, settings, self.metrics)
+        self.answers = Answers(engine, settings)
+        self.batcher = QueryBatcher(self.answers, self.workers, settings, self.metrics)
         self.map: CorpusMap | None = None  # None until it is computed
         self.is_ready = False
 
@@ -47,6 +49,7 @@ class Service:
         with self.engine.snapshot() as snapshot:
             self.metrics.documents.set(snapshot.count())
             snapshot.warm_up()
+            self.answers.warm_up(snapshot)
         self.is_ready = True
 
     @property
@@ -69,30 +72,32 @@ def _search_routes(service: Service) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["search"])
     engine, settings, run = service.engine, service.settings, service.workers.run
 
-    def within(query: str, radius: int, params: schemas.SearchParams) -> schemas.SearchResponse:
-        hits = engine.within(query, radius, labels=params.labels, where=params.where)
-        return make_response(engine, query, hits[: settings.hits])
-
     @router.post("/search", response_model=schemas.SearchResponse)
     async def search(request: schemas.SearchRequest) -> JsonResponse:
         """Search for documents similar to a text."""
         _check_text(settings, request.query)
         _check_options(settings, request)
-        params = request.search_params()
+        params, options = request.search_params(), request.response_options()
         if request.radius is None:
-            return JsonResponse(await service.batcher.search(request.query, params))
-        if any(value is not None for value in (params.k, params.rank, params.weight, params.rerank, params.shortlist)):
+            return JsonResponse(await service.batcher.search(request.query, params, options))
+        if params != schemas.SearchParams(labels=params.labels, where=params.where):
             raise ServiceError(422, "give radius, or k with rank and weight, not both")
         radius = request.radius
-        return JsonResponse(await run(lambda: within(request.query, radius, params)))
+        return JsonResponse(await run(lambda: service.answers.within(request.query, radius, params, options)))
+
+    @router.get("/suggest", response_model=schemas.SuggestResponse)
+    async def spelling(query: str) -> JsonResponse:
+        """Name the words of a query that no document has, and suggest a corrected query."""
+        _check_text(settings, query)
+        found = await run(lambda: _read(engine, lambda snapshot: suggest(snapshot, query)))
+        return JsonResponse(schemas.SuggestResponse(list(found.unknown), found.corrected))
 
     @router.post("/similar", response_model=schemas.SearchResponse)
     async def similar(request: schemas.SimilarRequest) -> JsonResponse:
         """Search for documents similar to a document."""
         _check_options(settings, request)
-        options = vars(request.search_params())
-        hits = await run(lambda: engine.similar(_parse_id(engine, request.id), **options))
-        return JsonResponse(schemas.SearchResponse(engine.n_bits, hits, words=[], unknown_words=[]))
+        params, options = request.search_params(), request.response_options()
+        return JsonResponse(await run(lambda: service.answers.similar(request.id, params, options)))
 
     @router.post("/explain", response_model=Explanation)
     async def explain(request: schemas.ExplainRequest) -> JsonResponse:

@@ -7,12 +7,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from fewbits.data.document import LARGEST_ID
-from fewbits.search import BitMeaning, Hit
-from fewbits.search.rerank import SEMANTIC_WEIGHT
+from fewbits.data.document import LARGEST_ID, DocumentId
+from fewbits.search import BitMeaning
+from fewbits.search.facets import Facet
+from fewbits.search.rerank import LARGEST_BIT_WEIGHT, SEMANTIC_WEIGHT
 
 Id = Annotated[int, Field(strict=True, ge=-LARGEST_ID - 1, le=LARGEST_ID)] | Annotated[str, Field(strict=True)]
 Count = Annotated[int, Field(strict=True, ge=1)]
+BitWeight = Annotated[float, Field(ge=0, le=LARGEST_BIT_WEIGHT, allow_inf_nan=False)]
 Rank = Literal["hybrid", "words", "codes"]
 Rerank = Literal["none", "bits", "words"]
 Labels = Annotated[list[str], Field(max_length=100, description="Only documents with one of these labels.")]
@@ -50,8 +52,22 @@ class SearchParams:
     where: tuple[str, ...] = ()
     rank: str | None = None
     weight: float | None = None
+    bit_weights: tuple[tuple[int, float], ...] = ()
+    sort: str | None = None
     rerank: str | None = None
     shortlist: int | None = None
+
+    def keywords(self) -> dict[str, Any]:
+        """Return the keyword arguments."""
+        return {**vars(self), "bit_weights": dict(self.bit_weights)}
+
+
+@dataclass(frozen=True)
+class ResponseOptions:
+    """What a response contains beside the hits."""
+
+    with_text: bool = False
+    with_facets: bool = False
 
 
 class RequestModel(BaseModel):
@@ -70,6 +86,16 @@ class HitOptions(RequestModel):
     weight: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = Field(
         None, description=f"Weight of the codes in a hybrid ranking; the default is {SEMANTIC_WEIGHT:g}."
     )
+    bit_weights: Annotated[dict[int, BitWeight], Field(max_length=128)] = Field(
+        {}, description='Factors by which single bits count, such as {"7": 0, "12": 3}; the others count once.'
+    )
+    sort: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
+        None, description="Metadata field that orders the 1,000 best documents; with - before it the largest is first."
+    )
+    fields: Annotated[list[Literal["text"]], Field(max_length=1)] = Field(
+        [], description="What a hit contains in addition: text, the whole text of the document."
+    )
+    facets: bool = Field(False, description="Count the labels and the values of metadata fields of all matches.")
     rerank: Rerank | None = Field(
         None,
         description="Deprecated: none and bits are rank codes, words is rank hybrid.",
@@ -86,7 +112,12 @@ class HitOptions(RequestModel):
         """Return the options as keyword arguments of the engine's searches."""
         old = self.rerank or self.rescore
         labels, where = tuple(self.labels), tuple(self.where)
-        return SearchParams(self.k, labels, where, self.rank, self.weight, old, self.shortlist)
+        bit_weights = tuple(sorted(self.bit_weights.items()))
+        return SearchParams(self.k, labels, where, self.rank, self.weight, bit_weights, self.sort, old, self.shortlist)
+
+    def response_options(self) -> ResponseOptions:
+        """Return what the response shall contain beside the hits."""
+        return ResponseOptions("text" in self.fields, self.facets)
 
 
 class SearchRequest(HitOptions):
@@ -140,13 +171,43 @@ class RemoveRequest(RequestModel):
 
 
 @dataclass(frozen=True)
+class HitResponse:
+    """A document found by a search; places of matching words are in characters, from 0."""
+
+    id: DocumentId
+    distance: int  # bits that differ; all if the query or the document has no code
+    score: float  # from 0 to 1, the higher the nearer
+    lexical: float | None  # parts of the score: words, relative to the best hit; None if codes alone decide
+    semantic: float | None  # bits that agree, weighted by the query's confidence in each
+    title: str  # the first line, if it is short
+    snippet: str  # the part of the text with the most words of the query
+    title_marks: list[tuple[int, int]]  # where words of the query stand in the title
+    snippet_marks: list[tuple[int, int]]
+    labels: list[str]
+    metadata: dict[str, Any]
+    same_label: float | None  # how likely a hit at this distance has the label of the query; None if not measured
+    text: str | None  # the whole text, if the request asks for it
+
+
+@dataclass(frozen=True)
 class SearchResponse:
     """Hits, best first."""
 
     bits: int  # per code
-    hits: list[Hit]
+    total: int  # documents that have a word of the query and pass the filters; all that pass if codes alone decide
+    hits: list[HitResponse]
     words: list[str]  # of the query, in the vocabulary
     unknown_words: list[str]  # of the query, not in the vocabulary; at most 50
+    notes: list[str]  # how the query was understood, where it is not clear
+    facets: list[Facet]  # empty unless the request asks for them
+
+
+@dataclass(frozen=True)
+class SuggestResponse:
+    """Words of a query that no document has, and a corrected query."""
+
+    unknown_words: list[str]
+    suggestion: str | None
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,14 @@ from contextlib import suppress
 from typing import TypeVar
 
 from fewbits.index.flat import scan_with_one_thread
-from fewbits.search import Hit, SearchEngine
+from fewbits.server.answers import Answers
 from fewbits.server.errors import ServiceError
-from fewbits.server.schemas import SearchParams, SearchResponse, Settings
+from fewbits.server.schemas import ResponseOptions, SearchParams, SearchResponse, Settings
 from fewbits.server.telemetry import Metrics
 
 Result = TypeVar("Result")
-PendingQuery = tuple[str, "asyncio.Future[SearchResponse]"]
+PendingQuery = tuple[str, ResponseOptions, "asyncio.Future[SearchResponse]"]
 MAX_BATCH = 32  # queries per call; in a larger batch the first query would wait too long for the last
-MAX_UNKNOWN_WORDS = 50  # per response, as a query may be a long text
 
 
 class Workers:
@@ -87,19 +86,19 @@ class QueryBatcher:
     A query that arrives while a worker is free is searched at once: no query waits for a batch to fill.
     """
 
-    def __init__(self, engine: SearchEngine, workers: Workers, settings: Settings, metrics: Metrics) -> None:
-        self._engine = engine
+    def __init__(self, answers: Answers, workers: Workers, settings: Settings, metrics: Metrics) -> None:
+        self._answers = answers
         self._workers = workers
         self._metrics = metrics
         self._free = settings.workers
         self._pending: defaultdict[SearchParams, deque[PendingQuery]] = defaultdict(deque)
 
-    async def search(self, query: str, params: SearchParams) -> SearchResponse:
+    async def search(self, query: str, params: SearchParams, options: ResponseOptions) -> SearchResponse:
         """Return the hits of a query."""
         self._workers.admit()
         future: asyncio.Future[SearchResponse] = asyncio.get_running_loop().create_future()
         future.add_done_callback(lambda _: self._workers.release())
-        self._pending[params].append((query, future))
+        self._pending[params].append((query, options, future))
         self._start()
         return await self._workers.wait_for(future)
 
@@ -113,7 +112,7 @@ class QueryBatcher:
             batch = [queries.popleft() for _ in range(min(size, len(queries)))]
             if queries:
                 self._pending[params] = queries  # at the end of the queue
-            batch = [(query, future) for query, future in batch if not future.done()]  # drop those that timed out
+            batch = [one for one in batch if not one[2].done()]  # drop those that timed out
             if batch:
                 self._free -= 1
                 loop = asyncio.get_running_loop()
@@ -124,22 +123,16 @@ class QueryBatcher:
         self._metrics.batch.observe(len(batch))
         results: list[SearchResponse | Exception]
         try:
-            results = self._search_many([query for query, _ in batch], params)
+            queries, options = [query for query, _, _ in batch], [wanted for _, wanted, _ in batch]
+            results = self._answers.search_many(queries, params, options)
         except Exception as error:
             results = [error] * len(batch)
         loop.call_soon_threadsafe(self._deliver, batch, results)
 
-    def _search_many(self, queries: list[str], params: SearchParams) -> list[SearchResponse | Exception]:
-        results = self._engine.search_many(queries, **vars(params))
-        return [
-            result if isinstance(result, Exception) else make_response(self._engine, query, result)
-            for query, result in zip(queries, results, strict=True)
-        ]
-
     def _deliver(self, batch: list[PendingQuery], results: list[SearchResponse | Exception]) -> None:
         """Resolve the futures of a batch and start the next one."""
         self._free += 1
-        for (_, future), result in zip(batch, results, strict=True):
+        for (_, _, future), result in zip(batch, results, strict=True):
             if future.done():
                 continue
             if isinstance(result, Exception):
@@ -147,10 +140,3 @@ class QueryBatcher:
             else:
                 future.set_result(result)
         self._start()
-
-
-def make_response(engine: SearchEngine, query: str, hits: list[Hit]) -> SearchResponse:
-    """Return hits with the words of the query that the engine knows and those that it does not."""
-    vectorizer = engine.features
-    unknown_words = vectorizer.unknown_words(query, MAX_UNKNOWN_WORDS)
-    return SearchResponse(engine.n_bits, hits, vectorizer.known_words(query), unknown_words)

@@ -59,12 +59,12 @@ class Condition:
         if not match:
             allowed = f"FIELD, one of {' '.join(OPERATORS)}, and a value, such as 'year>=2020'"
             raise ParameterError("the condition cannot be parsed", allowed=allowed, got=repr(text))
-        return cls(stripped[: match.start()].rstrip(), match[0], _typed(stripped[match.end() :].lstrip()))
+        return cls(stripped[: match.start()].rstrip(), match[0], typed(stripped[match.end() :].lstrip()))
 
     def as_sql(self) -> tuple[str, tuple[Any, ...]]:
         """Return a query for the positions of documents that pass."""
         if self.operator in ("=", "!="):
-            number = _typed(str(self.value))
+            number = typed(str(self.value))
             query = "SELECT position FROM facets WHERE field = ? AND value IN (?, ?)"
             if self.operator == "!=":
                 query = f"SELECT position FROM documents WHERE position NOT IN ({query})"
@@ -204,10 +204,10 @@ class Sort(NamedTuple):
 
 def _first(value: Any) -> Any:
     first = next(iter(facet_values(value)), None)
-    return _typed(first) if isinstance(first, str) else first
+    return typed(first) if isinstance(first, str) else first
 
 
-def _typed(text: str) -> str | float:
+def typed(text: str) -> str | float:
     """Return the number that a text stands for, else the text: also of numbers that SQLite cannot store or compare."""
     try:
         value = json.loads(text)

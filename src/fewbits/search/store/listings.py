@@ -143,6 +143,13 @@ class Listings(ABC):
         query = "SELECT 1 FROM facets WHERE field = ? LIMIT 1"
         return self._connection.execute(query, (name,)).fetchone() is not None
 
+    def values(self, field: str | None) -> list[tuple[Any, int]]:
+        """Return value and position of all documents with a metadata field, or label and position if it is None."""
+        self.check_filter(field)
+        if field is None:
+            return self._connection.execute("SELECT label, position FROM labels").fetchall()
+        return self._connection.execute("SELECT value, position FROM facets WHERE field = ?", (field,)).fetchall()
+
     def matching(self, labels: Sequence[str], conditions: Sequence[Condition]) -> Positions:
         """Return the positions of documents with one of the labels, if any are given, that pass all conditions."""
         query, values = filter_sql(labels, conditions)

@@ -132,8 +132,8 @@ async function renderHits(state, signal) {
   const labels = state.label ? [state.label] : [];
   const fetchHits = (k) =>
     isLike
-      ? post("/v1/similar", { id: state.id, k, labels }, signal)
-      : post("/v1/search", { query: state.query, ...(order === "bits" ? { rerank: "none" } : { rank: "hybrid" }), k, labels }, signal);
+      ? post("/v1/similar", { id: state.id, k, labels, fields: ["text"] }, signal)
+      : post("/v1/search", { query: state.query, ...(order === "bits" ? { rerank: "none" } : { rank: "hybrid" }), k, labels, fields: ["text"] }, signal);
   const [response, document_] = await Promise.all([
     fetchHits(Math.min(PAGE_SIZE, most)),
     isLike ? get(`/v1/document?id=${encodeURIComponent(state.id)}`, signal) : null,

@@ -1,0 +1,117 @@
+"""Responses to searches: hits with snippets, the number of matches, facets and likelihoods, all of one state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fewbits.data.document import DocumentId
+from fewbits.search import Hit, SearchEngine, Snapshot
+from fewbits.search.calibration import Calibration
+from fewbits.search.facets import Facet, FacetCache, FieldColumn, count_facets, count_matches, find_matches, parsed_for
+from fewbits.search.rerank import CODES, OLD_RANKS
+from fewbits.search.snippets import Highlighter, highlighter_for
+from fewbits.search.words import ParsedQuery, plain
+from fewbits.server.schemas import HitResponse, ResponseOptions, SearchParams, SearchResponse, Settings
+
+MAX_UNKNOWN_WORDS = 50  # per response, as a query may be a long text
+
+
+class Answers:
+    """Searches an engine and describes what was found."""
+
+    def __init__(self, engine: SearchEngine, settings: Settings) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._facets = FacetCache()
+
+    def warm_up(self, snapshot: Snapshot) -> None:
+        """Read the categories of all documents, so that the first request does not wait for them."""
+        self._facets.columns(snapshot)
+
+    def columns(self, snapshot: Snapshot) -> list[FieldColumn]:
+        """Return the categories of all documents, by label and metadata field."""
+        return self._facets.columns(snapshot)
+
+    def search_many(
+        self, queries: Sequence[str], params: SearchParams, options: Sequence[ResponseOptions]
+    ) -> list[SearchResponse | Exception]:
+        """Search for texts; a text that nothing can answer gets an error in the place of its response."""
+        with self._engine.snapshot() as snapshot:
+            found = snapshot.search_texts(queries, **params.keywords())
+            return [
+                hits if isinstance(hits, Exception) else self._respond(snapshot, hits, params, wanted, query)
+                for query, hits, wanted in zip(queries, found, options, strict=True)
+            ]
+
+    def similar(self, id: DocumentId, params: SearchParams, options: ResponseOptions) -> SearchResponse:
+        """Search for documents similar to a stored one."""
+        with self._engine.snapshot() as snapshot:
+            id = snapshot.parse_id(id) if isinstance(id, str) else id
+            return self._respond(snapshot, snapshot.similar(id, **params.keywords()), params, options, id=id)
+
+    def within(self, query: str, radius: int, params: SearchParams, options: ResponseOptions) -> SearchResponse:
+        """Return all documents within a distance of a text, at most as many as a response may have."""
+        with self._engine.snapshot() as snapshot:
+            code = snapshot.model.encode_query(query).codes
+            [hits] = snapshot.within(code, radius, snapshot.allowed(params.labels, params.where, None))
+            return self._respond(snapshot, hits[: self._settings.hits], params, options, query, total=len(hits))
+
+    def _respond(
+        self,
+        snapshot: Snapshot,
+        hits: Sequence[Hit],
+        params: SearchParams,
+        options: ResponseOptions,
+        query: str | None = None,
+        *,
+        id: DocumentId | None = None,
+        total: int | None = None,
+    ) -> SearchResponse:
+        """Describe the hits of a text, or of the document with an id."""
+        parsed = None if query is None else parsed_for(snapshot, query)
+        by_codes = total is not None or (params.rank or OLD_RANKS.get(params.rerank or "")) == CODES
+        by_words = None if by_codes else parsed
+        if total is None:
+            total = count_matches(snapshot, by_words, params.labels, params.where)
+            total -= id is not None and _passes(snapshot, id, params)
+        highlighter = highlighter_for(snapshot, parsed if not by_codes or query is None else plain(query))
+        calibration = Calibration.of(snapshot.model.info)
+        vectorizer, is_text = snapshot.model.features, snapshot.model.takes_text
+        return SearchResponse(
+            bits=snapshot.index.n_bits,
+            total=total,
+            hits=[_describe(hit, highlighter, calibration, query, with_text=options.with_text) for hit in hits],
+            words=[] if query is None or not is_text else vectorizer.known_words(query),
+            unknown_words=[] if query is None or not is_text else vectorizer.unknown_words(query, MAX_UNKNOWN_WORDS),
+            notes=list(parsed.notes) if by_words is not None and parsed is not None else [],
+            facets=self._count(snapshot, by_words, params) if options.with_facets else [],
+        )
+
+    def _count(self, snapshot: Snapshot, query: ParsedQuery | None, params: SearchParams) -> list[Facet]:
+        matches = find_matches(snapshot, query)
+        return count_facets(snapshot, self._facets.columns(snapshot), matches, params.labels, params.where)
+
+
+def _passes(snapshot: Snapshot, id: DocumentId, params: SearchParams) -> bool:
+    return bool(snapshot.allowed(params.labels, params.where, [id]))
+
+
+def _describe(
+    hit: Hit, highlighter: Highlighter, calibration: Calibration | None, query: str | None, *, with_text: bool
+) -> HitResponse:
+    found = highlighter.snippet(hit.text)
+    return HitResponse(
+        id=hit.id,
+        distance=hit.distance,
+        score=hit.score,
+        lexical=hit.lexical,
+        semantic=hit.semantic,
+        title=found.title,
+        snippet=found.text,
+        title_marks=list(found.title_marks),
+        snippet_marks=list(found.marks),
+        labels=list(hit.labels),
+        metadata=hit.metadata,
+        same_label=None if calibration is None else calibration.same_label(hit.distance, query),
+        text=hit.text if with_text else None,
+    )
