@@ -71,3 +71,8 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """
     lines = [header, ["---", *["---:"] * (len(header) - 1)], *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def markdown_section(heading: str, table: str, command: str) -> str:
+    """Return a section of a page: a heading, a table and the command that measures its figures."""
+    return f"## {heading}\n\n{table}\n```sh\n{command}\n```\n"

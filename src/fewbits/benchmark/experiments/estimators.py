@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fewbits.benchmark.experiments.base import Experiment, markdown_table
+from fewbits.benchmark.experiments.base import Experiment, markdown_section, markdown_table
 from fewbits.data.datasets import Dataset
 from fewbits.hashers._parameters import need_torch
 from fewbits.hashers.bernoulli_vae import BernoulliVAE
@@ -105,8 +105,8 @@ class EstimatorComparison(Experiment[list[EstimatorFacts]]):
                 for one in estimators
             ]
             table = markdown_table(["estimator", "variance / ARM's", "bias", "ms per step"], rows)
-            parts.append(f"## {dataset}, {bits} bits\n\n{table}")
-            parts.append(f"```sh\nfewbits bench estimators --dataset {dataset} --bits {bits} --save\n```\n")
+            command = f"fewbits bench estimators --dataset {dataset} --bits {bits} --save"
+            parts.append(markdown_section(f"{dataset}, {bits} bits", table, command))
         return "\n".join(parts)
 
 

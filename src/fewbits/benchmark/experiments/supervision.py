@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fewbits.benchmark.experiments.base import Experiment, markdown_table
+from fewbits.benchmark.experiments.base import Experiment, markdown_section, markdown_table
 from fewbits.data.datasets import Dataset, Split
 from fewbits.hashers.base import Hasher
 from fewbits.hashers.bernoulli_vae import BernoulliVAE
@@ -101,9 +101,9 @@ class SupervisionComparison(Experiment[list[Supervision]]):
                 ]
                 for one in kinds
             ]
-            parts.append(f"## {dataset}, {bits} bits\n")
-            parts.append(markdown_table(["supervision", "precision at 100", "minimum", "maximum", "seconds"], rows))
-            parts.append(f"```sh\nfewbits bench supervision --dataset {dataset} --bits {bits} --save\n```\n")
+            table = markdown_table(["supervision", "precision at 100", "minimum", "maximum", "seconds"], rows)
+            command = f"fewbits bench supervision --dataset {dataset} --bits {bits} --save"
+            parts.append(markdown_section(f"{dataset}, {bits} bits", table, command))
         return "\n".join(parts)
 
 
