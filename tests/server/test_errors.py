@@ -89,7 +89,7 @@ def test_unexpected_exception_is_logged_and_answered_without_details(
 
 def test_generated_requests_never_cause_server_errors_and_match_the_schema(schema: Any) -> None:
     operations = [result.ok() for result in schema.get_all_operations()]
-    assert len(operations) == 16
+    assert len(operations) == 17
     for operation in operations:
 
         @given(case=operation.as_strategy())

@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from fewbits.data.document import LARGEST_ID, DocumentId
-from fewbits.search import BitMeaning
+from fewbits.search import BitMeaning, DecidingWord, Explanation
 from fewbits.search.facets import Facet
 from fewbits.search.rerank import LARGEST_BIT_WEIGHT, SEMANTIC_WEIGHT
+from fewbits.server.overview import Example
 
 Id = Annotated[int, Field(strict=True, ge=-LARGEST_ID - 1, le=LARGEST_ID)] | Annotated[str, Field(strict=True)]
 Count = Annotated[int, Field(strict=True, ge=1)]
@@ -208,6 +209,20 @@ class SuggestResponse:
 
     unknown_words: list[str]
     suggestion: str | None
+
+
+@dataclass(frozen=True)
+class ExplainResponse(Explanation):
+    """Why a document was found: by its words, and by its bits."""
+
+    words: tuple[DecidingWord, ...] = ()  # of a text query, with their shares of the BM25 score
+
+
+@dataclass(frozen=True)
+class ExamplesResponse:
+    """Queries that this corpus answers."""
+
+    examples: list[Example]
 
 
 @dataclass(frozen=True)
