@@ -26,7 +26,7 @@ CHECKS = [status_code_conformance, content_type_conformance, response_schema_con
 
 @pytest.fixture
 def schema(engine: SearchEngine) -> Iterator[Any]:
-    app = create_app(engine, Settings(token=TOKEN), use_umap=False)
+    app = create_app(engine, Settings(token=TOKEN, hosts=("localhost", "testserver")), use_umap=False)
     with serving(app):
         yield schemathesis.openapi.from_asgi("/openapi.json", app)
 
