@@ -74,7 +74,8 @@ def check_packed(packed: ArrayLike, n_bits: int) -> Packed:
             got=array.shape,
             hint="fewbits.codes.pack packs rows of 0/1.",
         )
-    if array.dtype.kind not in "iu" or array.min(initial=0) < 0 or array.max(initial=0) > 255:
+    is_bytes = array.dtype == np.uint8
+    if not is_bytes and (array.dtype.kind not in "iu" or array.min(initial=0) < 0 or array.max(initial=0) > 255):
         raise DataError("packed codes must be bytes", allowed="integers from 0 to 255", got=array.dtype)
     rows = np.ascontiguousarray(array, dtype=np.uint8)
     spare = 8 * width - n_bits

@@ -48,6 +48,15 @@ def test_rows_of_any_texts_equal_those_of_scikit_learn(texts: list[str], others:
     assert_equal(ours.transform(others), theirs.transform(others))
 
 
+@given(TEXTS, TEXTS, st.sampled_from([None, r"\w\w+"]))
+def test_the_row_of_one_text_is_to_the_bit_that_of_many(texts: list[str], others: list[str], pattern: str) -> None:
+    vectorizer = TextVectorizer(token_pattern=pattern).fit([*texts, "plain words"])
+    for text, row in zip(others, vectorizer.transform(others), strict=True):
+        one = vectorizer.row(text)
+        assert (one.shape, one.dtype, one.nnz) == ((1, vectorizer.n_features), np.float32, row.nnz)
+        assert one.toarray()[0].tobytes() == row.toarray().tobytes()
+
+
 @given(TEXTS)
 def test_rows_with_a_token_pattern_equal_those_of_scikit_learn(texts: list[str]) -> None:
     texts = [*texts, "слова und wörter"]

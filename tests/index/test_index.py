@@ -114,6 +114,10 @@ class IndexAgainstBruteForce(RuleBasedStateMachine):
                 assert np.array_equal(self.index.codes(list(self.model)), pack(np.array(list(self.model.values()))))
             assert all(id in self.index for id in list(self.model)[:3])
             assert self.name(1000) not in self.index
+            names = [self.name(1000), *self.model, self.name(999)]
+            exists, codes = self.index.existing_codes(np.array(names))
+            assert exists.tolist() == [name in self.model for name in names]
+            assert np.array_equal(codes[exists], pack(np.array([*self.model.values()]).reshape(-1, self.n_bits)))
 
 
 IndexAgainstBruteForce.TestCase.settings = settings(max_examples=150, stateful_step_count=20)

@@ -29,6 +29,17 @@ def dated(documents: list[Document]) -> SearchEngine:
     return SearchEngine.from_documents(described, n_bits=20, method="itq")
 
 
+COMMON_WORDS = [first + second for first in "bdfgk" for second in ("alo", "eri", "imu", "osa")]
+
+
+@pytest.fixture(scope="module")
+def many() -> SearchEngine:
+    """Return an engine of documents that nearly all share a word with any query."""
+    generator = np.random.default_rng(4)
+    texts = (" ".join(generator.choice(COMMON_WORDS, generator.integers(4, 15))) for _ in range(900))
+    return SearchEngine.from_texts(texts, n_bits=16, method="itq")
+
+
 @pytest.mark.parametrize(
     ("where", "expected"),
     [
@@ -106,6 +117,26 @@ def test_the_hybrid_score_is_the_weighted_sum_of_both_parts(
         assert hit.semantic is not None
         assert hit.score == pytest.approx((hit.lexical + weight * hit.semantic) / (1 + weight), abs=1e-3)
         assert hit.distance == codes[hit.id].distance
+
+
+@pytest.mark.parametrize("weight", [0.1, 0.5, 2.0])
+def test_candidates_of_one_side_have_both_parts_of_the_score(many: SearchEngine, weight: float) -> None:
+    generator = np.random.default_rng(5)
+    count = 0
+    for _ in range(30):
+        query = " ".join(generator.choice(COMMON_WORDS, 5, replace=False))
+        exact = {hit.id: hit for hit in many.search(query, len(many), weight=weight)}
+        by_words = {hit.id for hit in many.search(query, 100, rank="words")}
+        by_codes = {hit.id for hit in many.search(query, 100, rerank="none")}
+        best = sorted((exact[id].score for id in by_words | by_codes), reverse=True)[:10]
+        hits = many.search(query, weight=weight)
+        assert [hit.score for hit in hits] == pytest.approx(best, abs=1e-4)
+        for hit in hits:
+            assert (hit.lexical, hit.semantic) == pytest.approx(
+                (exact[hit.id].lexical, exact[hit.id].semantic), abs=1e-4
+            )
+        count += sum(hit.id not in by_words for hit in hits)
+    assert count > 0 or weight < 1  # hits that the words alone would not find among the first hundred
 
 
 @pytest.mark.parametrize("weights", [{0: 0.0, 7: 5.0}, dict.fromkeys(range(1, 20), 0)])

@@ -176,6 +176,25 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
             return sparse.csr_array((0, self.n_features), dtype=np.float32)
         return parts[0] if len(parts) == 1 else sparse.vstack(parts, format="csr")
 
+    def row(self, text: str) -> Any:
+        """Return the tf-idf row of one text: what :meth:`transform` returns for it, in a fraction of the time.
+
+        >>> TextVectorizer().fit(["boats on a lake", "lake"]).row("A lake without boats").indices.tolist()
+        [0, 1]
+        """
+        counts: dict[int, int] = {}
+        for token in self._tokenize(text):
+            column = self._column_of.get(token)
+            if column is not None:
+                counts[column] = counts.get(column, 0) + 1
+        columns = sorted(counts)
+        indices = np.array(columns, dtype=np.int32)
+        weights = (1 + np.log(np.array([counts[column] for column in columns], dtype=np.int32))) * self.idf_[indices]
+        table = sparse.csr_array((weights, indices, np.array([0, len(columns)], dtype=np.int32)), (1, self.n_features))
+        inplace_csr_row_normalize_l2(table)
+        table.data = table.data.astype(np.float32)
+        return table
+
     def known_words(self, text: str) -> list[str]:
         """Return the words of the vocabulary that occur in a text, each once, in order of appearance.
 

@@ -262,7 +262,8 @@ def rowwise_matmul(X: Any, table: NDArray[np.float32]) -> NDArray[np.float32]:
     So a row's code does not depend on its batch: a dense BLAS product rounds differently for other batch sizes, which
     can flip a bit at its threshold.
     """
-    return np.asarray(sparse.csr_array(X, dtype=np.float32) @ table)
+    is_ready = isinstance(X, sparse.csr_array) and X.dtype == np.float32
+    return np.asarray((X if is_ready else sparse.csr_array(X, dtype=np.float32)) @ table)
 
 
 def encode_rows(layers: list[Layer], X: Any, activation: Activation = "relu") -> NDArray[np.float32]:

@@ -65,6 +65,10 @@ class Index(ABC):
         """Return the packed codes of documents."""
 
     @abstractmethod
+    def existing_codes(self, ids: NDArray[Any]) -> tuple[NDArray[np.bool_], Packed]:
+        """Return which of some ids are in the index, and a packed code for each: any code for those that are not."""
+
+    @abstractmethod
     def arrays(self) -> tuple[NDArray[Any], Packed]:
         """Return all ids and codes in order of insertion; they may be views and must not be changed."""
 

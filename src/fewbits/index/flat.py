@@ -85,6 +85,18 @@ class FlatIndex(Index):
         """Return the packed codes of documents."""
         return self._codes.rows[self._rows(ids)]
 
+    def existing_codes(self, ids: NDArray[Any]) -> tuple[NDArray[np.bool_], Packed]:
+        """Return which of some ids are in the index, and a packed code for each: any code for those that are not."""
+        if self._ids is None or not len(self):
+            return np.zeros(len(ids), dtype=np.bool_), np.zeros((len(ids), n_bytes(self.n_bits)), dtype=np.uint8)
+        if self._ids.start is None:
+            rows = self._ids.find(ids)
+            exists = rows >= 0
+        else:
+            rows = ids - self._ids.start
+            exists = (rows >= 0) & (rows < len(self))
+        return exists, self._codes.rows[np.where(exists, rows, 0)]
+
     def arrays(self) -> tuple[NDArray[Any], Packed]:
         """Return all ids and codes in order of insertion; the codes are a view and must not be changed."""
         return self._ids_at(slice(None)), self._codes.rows

@@ -58,6 +58,7 @@ class IdTable(ABC):
     """Rows by id and ids by row, in order of insertion; ``values`` are all ids."""
 
     values: list[str] | NDArray[np.int64]
+    start: int | None = None  # the first id if ids are consecutive numbers, so that no search is needed
 
     def __len__(self) -> int:
         return len(self.values)
@@ -132,6 +133,7 @@ class IntegerIds(IdTable):
         self._recent: dict[int, int] = {}
         if not _is_ascending(self.values):
             self._sort()
+        self._set_start()
 
     def find(self, ids: NDArray[np.int64]) -> Rows:
         """Return the rows of ids, -1 for unknown ids."""
@@ -155,7 +157,9 @@ class IntegerIds(IdTable):
         self._ids.append(ids)
         self.values = self._ids.rows
         if is_ascending:
+            self._set_start()
             return
+        self.start = None
         if self._order is None or len(self._recent) + len(ids) > len(self.values) // MAX_UNSORTED:
             self._sort()
         else:
@@ -170,10 +174,16 @@ class IntegerIds(IdTable):
             self._order = new_rows[self._order[kept[self._order]]]
         self._ids.keep(kept)
         self.values = self._ids.rows
+        self._set_start()
 
     def write(self, folder: Path) -> None:
         """Write all ids."""
         write_array(folder / INTEGERS_FILE, self.values)
+
+    def _set_start(self) -> None:
+        ids, count = self.values, len(self.values)
+        is_consecutive = self._order is None and count > 0 and int(ids[-1]) - int(ids[0]) == count - 1
+        self.start = int(ids[0]) if is_consecutive else None
 
     def _sort(self) -> None:
         self._order = np.argsort(self.values, kind="stable").astype(np.uint32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -104,17 +104,30 @@ class Encoder:
         """Compute packed codes of texts or embeddings."""
         return self.encode(self.rows(inputs))
 
-    def text_rows(self, queries: Any) -> Any:
-        """Compute the features of several texts; an encoder of embeddings takes none."""
-        if not self.takes_text:
+    def text_rows(self, texts: Sequence[str]) -> Any:
+        """Compute the features of texts; an encoder of embeddings takes none."""
+        if not isinstance(self.features, TextVectorizer):
             raise DataError("the query is of another kind", allowed="an embedding", got="str")
-        return self.rows(queries)
+        return self.features.row(texts[0]) if len(texts) == 1 else self.rows(texts)
+
+    def encode_texts(self, texts: Sequence[str]) -> list[EncodedQueries | None]:
+        """Encode texts as queries; None for those without a known word."""
+        rows = self.text_rows(texts)
+        if len(texts) == 1:
+            return [self.encode_queries(rows) if rows.nnz else None]
+        known = np.flatnonzero(nonzero_rows(rows))
+        encoded = self.encode_queries(rows[known])
+        numbers = {row: number for number, row in enumerate(known.tolist())}
+        return [encoded.one(numbers[row]) if row in numbers else None for row in range(len(texts))]
 
     def encode_queries(self, rows: Any) -> EncodedQueries:
-        """Compute the codes of queries and the confidence in each bit, in one pass through the hasher."""
+        """Compute the codes of queries and the confidence in each bit, in one pass through the hasher.
+
+        The rows are those that the features returned, and are not checked again.
+        """
         if not rows.shape[0]:
             return EncodedQueries(rows, self.encode(rows), np.zeros((0, self.hasher.n_bits), np.float32))
-        bits, confidence = self.hasher.transform_with_confidence(rows)
+        bits, confidence = self.hasher.transform_with_confidence(rows, is_valid=True)
         return EncodedQueries(rows, pack(bits), confidence)
 
     def encode_query(self, query: str | ArrayLike) -> EncodedQueries:

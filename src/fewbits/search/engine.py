@@ -236,7 +236,7 @@ class SearchEngine:
         rank : {"hybrid", "words", "codes"}, optional
             What decides: words and codes (the default), BM25 over the words, or the codes, each bit weighted by the
             query's confidence in it. Embeddings have codes alone, which are compared by their number of differing bits.
-        weight : float, default=0.75
+        weight : float, default=0.5
             Weight of the codes in a hybrid search, relative to the words.
         bit_weights : mapping, optional
             Factors by which single bits count, from 0 to 100: ``{7: 0, 12: 3}`` ignores bit 7. Others count once.

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -30,11 +29,12 @@ EXPANSIONS = 50  # words that a prefix stands for at most
 MAX_TERMS = 128  # of a query; of a longer one the most telling
 MAX_MATCHES = 100_000  # documents that are compared with a filter to be counted
 MAX_IN_QUERY = 5_000  # documents up to which a filter is part of the query
+MAX_IN_UNION = 1_000  # documents up to which a union of terms is faster than a set
 CHECKED_TERMS = 16  # of a document, when the index is verified
 
 
 class Scored(NamedTuple):
-    """Documents with their BM25 scores, best first."""
+    """Documents with their BM25 scores, best first; equal scores are in any order."""
 
     positions: Positions
     scores: NDArray[np.float32]
@@ -68,6 +68,15 @@ class LexicalSnapshot:
         if len(allowed) <= MAX_IN_QUERY:
             return self._top(_among(self._position_filter(allowed.positions), scoring), k)
         return self._top_passing(scoring, k, allowed)
+
+    def scores(self, query: ParsedQuery, positions: Positions) -> NDArray[np.float32]:
+        """Return the scores of some documents, in ascending order of their positions; 0 where none matches."""
+        scores = np.zeros(len(positions), dtype=np.float32)
+        scoring = self._scoring(query)
+        if scoring is not None and len(positions):
+            found = self._top(_among(self._position_filter(positions), scoring), len(positions))
+            scores[np.searchsorted(positions, found.positions)] = found.scores
+        return scores
 
     def matching(self, query: ParsedQuery, k: int, allowed: Allowed | None = None) -> tuple[int, Positions]:
         """Count the documents that match among those allowed, and return k of them, or all if they are fewer.
@@ -116,7 +125,8 @@ class LexicalSnapshot:
 
     def can_answer(self, query: ParsedQuery) -> bool:
         """Return whether a document has one of the words, phrases or prefixes of a query."""
-        return bool(self._terms(query)) or any(True for prefix in query.prefixes for _ in self._prefix(prefix))
+        is_known = any(self._frequency(*term) for term, _ in self._terms(query))
+        return is_known or any(True for prefix in query.prefixes for _ in self._prefix(prefix))
 
     def with_found_phrases(self, query: ParsedQuery) -> ParsedQuery:
         """Return a query whose phrases are words unless a document has all of them."""
@@ -159,9 +169,7 @@ class LexicalSnapshot:
             return Scored(np.zeros(0, np.int64), np.zeros(0, np.float32))
         values, addresses = zip(*hits, strict=True)
         positions = np.array(self.searcher.fast_field_values(POSITION, list(addresses)), dtype=np.int64)
-        scores = np.array(values, dtype=np.float32)
-        order = np.lexsort((positions, -scores))  # segments come in any order
-        return Scored(positions[order], scores[order])
+        return Scored(positions, np.array(values, dtype=np.float32))
 
     def _top_passing(self, query: Query, k: int, allowed: Allowed) -> Scored:
         """Search deeper until k documents pass, which is soon where most are allowed."""
@@ -174,19 +182,23 @@ class LexicalSnapshot:
             depth *= 4
 
     def _position_filter(self, positions: Positions) -> Query:
-        return Query.const_score_query(Query.term_set_query(self.schema, POSITION, positions.tolist()), 0.0)
+        if len(positions) > MAX_IN_UNION:
+            return Query.const_score_query(Query.term_set_query(self.schema, POSITION, positions.tolist()), 0.0)
+        terms = [(Occur.Should, Query.term_query(self.schema, POSITION, one)) for one in positions.tolist()]
+        return Query.const_score_query(Query.boolean_query(terms), 0.0)
 
     def _scoring(self, query: ParsedQuery) -> Query | None:
         """Any word may match; phrases must, and excluded words must not. None if no document can match."""
-        words = [(Occur.Should, _repeated(self._term(*term), count)) for term, count in self._terms(query)]
+        # A term that is given twice is there twice: a union of terms is several times faster than one with a factor.
+        words = [(Occur.Should, self._term(*term)) for term, count in self._terms(query) for _ in range(count)]
         words += [(Occur.Should, part) for prefix in query.prefixes for part in self._prefix(prefix)]
-        required = self._required(query)
+        required, excluded = self._required(query), self._excluded(query)
         if not words and not required:
             return None
-        if not required:  # an excluded word alone would make the others optional
+        if excluded and not required:  # an excluded word alone would make the others optional
             required = [(Occur.Must, Query.boolean_query(words))]
             words = []
-        return Query.boolean_query([*required, *words, *self._excluded(query)])
+        return Query.boolean_query([*required, *words, *excluded])
 
     def _required(self, query: ParsedQuery) -> list[tuple[Occur, Query]]:
         return [(Occur.Must, phrase) for text in query.phrases if (phrase := self._phrase(text)) is not None]
@@ -214,15 +226,17 @@ class LexicalSnapshot:
         yield from (self._term(WORDS, term) for term in sorted(terms) if self._frequency(WORDS, term))
 
     def _terms(self, query: ParsedQuery) -> list[tuple[Term, int]]:
-        """Count the terms of a query that documents have; function words only if there are no others."""
+        """Count the terms of a query; function words only if there are no others."""
         text = " ".join((*query.words, *query.phrases))
         for analyzer in (self.query_analyzer, self.analyzer):
-            counts = Counter(self._terms_of(text, analyzer))
+            counts: dict[Term, int] = {}
+            for term in self._terms_of(text, analyzer):
+                counts[term] = counts.get(term, 0) + 1
+            if len(counts) > MAX_TERMS:
+                known = [(term, count) for term, count in counts.items() if self._frequency(*term)]
+                return sorted(known, key=lambda one: -one[1] * self._idf(*one[0]))[:MAX_TERMS]
             if counts:
-                found = [(term, count) for term, count in counts.items() if self._frequency(*term)]
-                if len(found) > MAX_TERMS:
-                    found = sorted(found, key=lambda one: -one[1] * self._idf(*one[0]))[:MAX_TERMS]
-                return found
+                return list(counts.items())
         return []
 
     def _terms_of(self, text: str, analyzer: TextAnalyzer) -> Iterator[Term]:
@@ -250,10 +264,6 @@ def make_schema() -> Any:
     builder.add_text_field(CODES, tokenizer_name=CODES, index_option="freq")
     builder.add_unsigned_field(VERSION, indexed=True, fast=True)
     return builder.build()
-
-
-def _repeated(query: Query, count: int) -> Query:
-    return query if count == 1 else Query.boost_query(query, count)
 
 
 def _among(positions: Query, scoring: Query) -> Query:

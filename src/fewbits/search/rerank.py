@@ -19,7 +19,7 @@ from fewbits.data.document import DocumentId
 from fewbits.errors import ParameterError
 from fewbits.index import Index, Neighbours
 from fewbits.search.encoder import EncodedQueries
-from fewbits.search.lexical import LexicalSnapshot
+from fewbits.search.lexical import LexicalSnapshot, Scored
 from fewbits.search.store.filters import Allowed, Condition, Sort
 from fewbits.search.store.reader import Positions, Reader
 from fewbits.search.words import ParsedQuery
@@ -28,7 +28,7 @@ from fewbits.validation import check_whole_number
 HYBRID, WORDS, CODES = "hybrid", "words", "codes"
 OLD_RANKS = {"none": CODES, "bits": CODES, "words": HYBRID}  # by the value of rerank
 DEFAULT_HITS = 10
-SEMANTIC_WEIGHT = 0.75  # chosen on Cranfield, CACM and titles of arXiv; .5 to 1 are nearly as good
+SEMANTIC_WEIGHT = 0.5  # chosen on Cranfield, CACM and titles of arXiv; .4 to .75 are nearly as good
 LEXICAL_DEPTH = 100  # candidates by words at least
 LEXICAL_DEPTH_PER_HIT = 10  # of fewer, recall is lower
 CODES_DEPTH = 100  # candidates by codes, unless more hits are requested
@@ -202,7 +202,7 @@ def rank_by_codes(queries: EncodedQueries, options: RankOptions, index: Index) -
     for code, confidence in zip(queries.codes, queries.confidence, strict=True):
         answer = index.search_weighted(code[None], confidence, k, among=among)
         assert answer.costs is not None
-        scores = 1 - answer.costs / max(float(confidence.sum()), 1e-9)
+        scores = _share_of_agreement(answer.costs, confidence)
         ranked.append(Ranked(answer.ids, answer.distances, scores).first(options))
     return ranked
 
@@ -216,8 +216,8 @@ def rank(
 ) -> Ranked | None:
     """Rank the documents for one query; None if neither words nor codes can answer.
 
-    A hybrid search ranks the candidates of both sides. A side that knows no word of the query adds nothing, and of a
-    document beyond the candidates by words the lexical part counts as 0. Phrases that no document has count as words.
+    A hybrid search ranks the candidates of both sides by both parts of the score. A side that knows no word of the
+    query adds nothing. Phrases that no document has count as words.
     """
     if options.rank == CODES:
         return None if encoded is None else rank_by_codes(encoded, options, index)[0]
@@ -230,41 +230,62 @@ def rank(
     found = words.search(query, depth, options.allowed)
     if not len(found.positions) and by_codes is None and not query.filters and not words.can_answer(query):
         return None
-    candidates = found.positions
+    near = np.zeros(0, dtype=np.int64)
     if by_codes is not None:
         near = _nearest(index, by_codes, max(CODES_DEPTH, k), options)
         near = near[words.passing(query, near)] if query.has_conditions else near
-        candidates = np.union1d(candidates, near)
-    else:
-        candidates = np.sort(candidates)
-    lexical = np.zeros(len(candidates), dtype=np.float32)
-    if len(found.scores):
-        lexical[np.searchsorted(candidates, found.positions)] = found.scores / found.scores[0]
+    candidates, lexical = _merge(found, near)
     distances, semantic = _agreement(index, encoded, candidates)
     weight = 0.0 if options.rank == WORDS else options.weight
+    if len(near) and len(found.positions) == depth:
+        likely = _likely_beyond(found, lexical, weight * semantic, k)
+        lexical[likely] = words.scores(query, candidates[likely]) / found.scores[0]
     scores = ((lexical + weight * semantic) / (1 + weight)).astype(np.float32)
-    order = np.lexsort((candidates, -scores))[:k]
-    return Ranked(candidates[order], distances[order], scores[order], lexical[order], semantic[order]).first(options)
+    order = np.argsort(-scores, kind="stable")[:k]  # equal scores in order of insertion
+    return Ranked(candidates, distances, scores, lexical, semantic).take(order).first(options)
+
+
+def _likely_beyond(
+    found: Scored, lexical: NDArray[np.float32], semantic: NDArray[np.float32], k: int
+) -> NDArray[np.int64]:
+    """Return the candidates beyond those by words that would be among the k best with the lowest score of these."""
+    scores = lexical + semantic
+    lowest = found.scores[-1] / found.scores[0]
+    kth = np.partition(scores, -k)[-k] if k < len(scores) else scores.min()
+    return np.flatnonzero((lexical == 0) & (semantic + lowest > kth))
+
+
+def _merge(found: Scored, near: Positions) -> tuple[Positions, NDArray[np.float32]]:
+    """Return the candidates of both sides in order of insertion, each with its lexical part."""
+    positions = np.concatenate([found.positions, near])
+    lexical = np.zeros(len(positions), dtype=np.float32)
+    if len(found.scores):
+        lexical[: len(found.scores)] = found.scores / found.scores[0]
+    order = np.argsort(positions, kind="stable")  # of a document of both sides, the one with a score comes first
+    ordered = positions[order]
+    is_first = np.ones(len(ordered), dtype=np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    return ordered[is_first], lexical[order[is_first]]
 
 
 def read_hits(answers: Sequence[Ranked], reader: Reader) -> list[list[Hit]]:
     """Read the documents of each answer; a document of several answers is read once."""
-    rows = reader.rows(sorted({position for ranked in answers for position in ranked.positions.tolist()}))
+    documents = reader.stored({position for ranked in answers for position in ranked.positions.tolist()})
     answered = []
     for ranked in answers:
-        documents = [rows[position] for position in ranked.positions.tolist()]
-        parts = (_rounded(part, len(documents)) for part in (ranked.scores, ranked.lexical, ranked.semantic))
-        facts = zip(documents, ranked.distances.tolist(), *parts, strict=True)
-        hits = [
-            Hit(id, distance, score, text, labels, dict(metadata), lexical, semantic)
-            for (id, labels, metadata, text), distance, score, lexical, semantic in facts
-        ]
+        parts = (_rounded(part, len(ranked.positions)) for part in (ranked.scores, ranked.lexical, ranked.semantic))
+        facts = zip(ranked.positions.tolist(), ranked.distances.tolist(), *parts, strict=True)
+        hits = []
+        for position, distance, score, lexical, semantic in facts:
+            one = documents[position]
+            metadata = one.metadata if len(answers) == 1 else dict(one.metadata)
+            hits.append(Hit(one.id, distance, score, one.text, one.labels, metadata, lexical, semantic))
         answered.append(hits)
     return answered
 
 
 def _rounded(values: NDArray[np.float32] | None, count: int) -> list[Any]:
-    return [None] * count if values is None else [round(value, 4) for value in values.tolist()]
+    return [None] * count if values is None else np.round(values.astype(np.float64), 4).tolist()
 
 
 def _nearest(index: Index, query: EncodedQueries, k: int, options: RankOptions) -> Positions:
@@ -303,16 +324,21 @@ def coded(index: Index, allowed: Allowed | None) -> Positions | None:
 def _agreement(
     index: Index, query: EncodedQueries | None, positions: Positions
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-    """Return how many bits differ, and the share of the query's confidence that lies on bits that agree."""
-    distances = np.full(len(positions), index.n_bits, dtype=np.int32)
-    semantic = np.zeros(len(positions), dtype=np.float32)
-    if query is not None and len(positions) and len(index):
-        all_coded, codes = index.arrays()  # positions ascend
-        places = np.minimum(np.searchsorted(all_coded, positions), len(all_coded) - 1)
-        has_code = all_coded[places] == positions
-        rows = codes[places[has_code]]
-        confidence = query.confidence[0]
-        distances[has_code] = differing_bits(rows, query.codes)
-        costs = differing_weight(rows, query.codes, confidence)
-        semantic[has_code] = 1 - costs / max(float(confidence.sum()), 1e-9)
+    """Return how many bits differ, and the share of the query's confidence that lies on bits that agree.
+
+    In a document without a code all bits differ.
+    """
+    if query is None:
+        return np.full(len(positions), index.n_bits, dtype=np.int32), np.zeros(len(positions), dtype=np.float32)
+    has_code, codes = index.existing_codes(positions)
+    confidence = query.confidence[0]
+    semantic = _share_of_agreement(differing_weight(codes, query.codes, confidence), confidence)
+    distances = differing_bits(codes, query.codes)
+    if not has_code.all():
+        distances[~has_code], semantic[~has_code] = index.n_bits, 0
     return distances, semantic
+
+
+def _share_of_agreement(costs: NDArray[np.float32], confidence: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the share of the confidence that lies on other bits than those that cost; not below 0 by rounding."""
+    return np.maximum(1 - costs / max(float(confidence.sum()), 1e-9), 0).astype(np.float32, copy=False)

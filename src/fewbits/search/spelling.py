@@ -129,7 +129,10 @@ class _Speller:
 
     def _similar(self, word: str, distance: int) -> list[_Choice]:
         """Return the best words of documents within an edit distance of a word, or whose stem is within it."""
-        [written] = self._fold(split(word).words) or [""]
+        forms = self._fold(split(word).words)
+        if len(forms) != 1:  # a character may be written as several words
+            return []
+        written = forms[0]
         stem = " ".join(self._lexical.analyzer.analyze(written))
         by_stem: dict[str, _Choice] = {}
         for _ in range(ROUNDS):

@@ -49,7 +49,8 @@ class EngineState:
         """Open a saved folder."""
 
         def read(generation: Path) -> EngineState:
-            check_contained(generation, (DOCUMENTS, COMMITTED, LEXICAL))  # the manifest has no checksums of them
+            for name in (DOCUMENTS, COMMITTED, LEXICAL):  # the files that the manifest has no checksums of
+                check_contained(generation / name, generation)
             has_sums = (generation / SUMS).exists()
             database = Database.open(generation / DOCUMENTS, has_sums=has_sums)
             state = cls(_read_model(generation), database, generation)

@@ -50,6 +50,7 @@ MAX_WORDS = 12  # outside quotes; a longer query is prose, whose quotes and hyph
 _PART = re.compile(
     r'(?P<minus>(?<!\S)-)?(?:(?P<field>[^\W\d]\w*):(?=\S))?(?:"(?P<phrase>[^"]*)(?P<end>"|$)|(?P<word>[^\s"]+))'
 )
+_OPERATOR = re.compile(r'["*:]|(?<!\S)-')
 _QUOTED = re.compile(r'"[^"]*"')
 _FIELD = re.compile(r"(?<!\S)([^\W\d]\w*):(?=\S)")
 
@@ -184,7 +185,7 @@ def parse(query: str, fields: Iterable[str] = ()) -> ParsedQuery:
     ParsedQuery(text='graph neural network transf', words=('graph',), phrases=('neural network',),
                 prefixes=('transf',), excluded=('survey',), filters=(('year', '2020'),), notes=())
     """
-    if _is_prose(query):
+    if _is_prose(query) or not _OPERATOR.search(query):
         return plain(query)
     parts: dict[str, list[str]] = {"words": [], "phrases": [], "prefixes": [], "excluded": []}
     filterable = frozenset(fields)
