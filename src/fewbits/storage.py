@@ -16,8 +16,9 @@ import re
 import shutil
 import uuid
 import zlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
@@ -68,18 +69,14 @@ def write_json(path: Path, value: object) -> None:
 
 def read_json(path: Path, max_bytes: int = MAX_JSON) -> Any:
     """Read a JSON file."""
+    size = path.stat().st_size if path.exists() else 0
+    if size > max_bytes:  # before it is read: it may not fit into memory
+        raise BrokenFolderError(f"{path} is too large", allowed=f"{max_bytes} bytes", got=size, hint=RESTORE)
     try:
-        size = path.stat().st_size
-        if size > max_bytes:  # before it is read: it may not fit into memory
-            raise BrokenFolderError(f"{path} is too large", allowed=f"{max_bytes} bytes", got=size, hint=RESTORE)
         return json.loads(path.read_bytes())
     except FileNotFoundError:
         raise MissingFileError(f"{path} does not exist") from None
-    except RecursionError:
-        raise BrokenFolderError(f"{path} is nested too deeply", hint=RESTORE) from None
-    except BrokenFolderError:
-        raise
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:
         raise BrokenFolderError(f"{path} is not JSON", got=error, hint=RESTORE) from error
 
 
@@ -202,14 +199,16 @@ def load_folder(
     while True:
         manifest = _read_manifest(folder, kind, version)
         if manifest["version"] < oldest:
-            allowed, hint = f"{kind} from version {oldest}", "Create it again from its documents."
-            raise BrokenFolderError(
-                f"{folder} has an older format", allowed=allowed, got=manifest["version"], hint=hint
+            allowed, hint, got = (
+                f"{kind} from version {oldest}",
+                "Create it again from its documents.",
+                manifest["version"],
             )
+            raise BrokenFolderError(f"{folder} has an older format", allowed=allowed, got=got, hint=hint)
         generation = folder / manifest["generation"]
         try:
+            check_contained(generation, manifest["files"])
             for name, facts in manifest["files"].items():
-                check_contained(generation / name, generation)
                 _check_file(generation / name, facts, verify=verify)
             return read(generation)
         except (FewbitsError, OSError, *FORM_ERRORS) as error:
@@ -217,8 +216,8 @@ def load_folder(
             if _read_manifest(folder, kind, version) == manifest:
                 if isinstance(error, (FewbitsError, OSError)):
                     raise
-                got = f"{type(error).__name__}: {error}"[:200]
-                raise BrokenFolderError(f"{folder} does not contain a valid {kind}", got=got, hint=RESTORE) from error
+                what, got = f"{folder} does not contain a valid {kind}", f"{type(error).__name__}: {error}"[:200]
+                raise BrokenFolderError(what, got=got, hint=RESTORE) from error
 
 
 def _read_manifest(folder: Path, kind: str, version: int) -> dict[str, Any]:
@@ -269,10 +268,12 @@ def _is_relative(name: str) -> bool:
     return not set(name) & set("\\:\0") and not {"", ".", ".."} & set(name.split("/"))
 
 
-def check_contained(path: Path, folder: Path) -> None:
-    """Raise an error if a link leads out of a folder."""
-    if folder.is_symlink() or not path.resolve().is_relative_to(folder.resolve()):
-        raise BrokenFolderError(f"{path} is a link to another place", allowed="files inside the folder")
+def check_contained(folder: Path, names: Iterable[str]) -> None:
+    """Raise an error if a folder, or one of the files or folders in it, is a link."""
+    parts = (accumulate([str(folder), *name.split("/")], "{}/{}".format) for name in names)
+    for path in set(chain.from_iterable(parts)):  # strings, as to make paths would take longer than the check
+        if os.path.islink(path):  # noqa: PTH114
+            raise BrokenFolderError(f"{path} is a link to another place", allowed="files inside the folder")
 
 
 def _saved_kind(folder: Path) -> str | None:

@@ -19,7 +19,7 @@ ERROR_FIELDS = {"what", "allowed", "got", "next", "request_id"}
 @contextmanager
 def serving(app: FastAPI) -> Iterator[TestClient]:
     """Run an application and yield a client once the engine is loaded and the map is computed."""
-    with TestClient(app, raise_server_exceptions=False) as client:
+    with TestClient(app, "http://localhost", raise_server_exceptions=False) as client:
         while client.get("/readyz").status_code != 200 or client.get("/v1/map").status_code != 200:
             time.sleep(0.02)
         yield client

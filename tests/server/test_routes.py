@@ -235,3 +235,26 @@ def test_misspelt_words_are_named_with_a_corrected_query(client: TestClient) -> 
 def test_an_unbalanced_quote_is_noted(client: TestClient) -> None:
     answer = client.post("/v1/search", json={"query": 'boat "harbour'}).json()
     assert answer["notes"] == ["A quote is not closed; the phrase ends with the query."]
+
+
+def test_an_explanation_says_what_words_and_codes_saw(client: TestClient) -> None:
+    why = client.post("/v1/explain", json={"query": "boat harbour onions", "hit": "sailing-1"}).json()
+    text = client.get("/v1/document", params={"id": "sailing-1"}).json()["text"]
+    assert sum(word["weight"] for word in why["words"]) == pytest.approx(1, abs=1e-3)
+    assert {word["word"] for word in why["words"]} == {"boat", "harbour"} & set(text.split())
+    moving = [word["word"] for word in why["towards"] + why["away"]]
+    assert len(moving) == len(set(moving)) > 0
+    assert set(moving) <= set(text.split())
+    similar = client.post("/v1/explain", json={"id": "sailing-1", "hit": "sailing-4"}).json()
+    assert similar["words"] == []
+    assert similar["towards"][0]["weight"] > 0
+
+
+def test_a_hit_that_words_alone_found_is_explained_by_words(writable: TestClient) -> None:
+    document = {"documents": [{"id": "новый", "text": "корабль RTX-4090"}]}
+    writable.post("/v1/add", json=document, headers=AUTHORIZED)
+    why = writable.post("/v1/explain", json={"query": "корабль", "hit": "новый"}).json()
+    assert (why["distance"], why["bits"], why["towards"]) == (20, [], [])
+    assert why["words"] == [{"word": "корабль", "weight": 1.0}]
+    unknown = writable.post("/v1/explain", json={"query": "qwxzy", "hit": "новый"})
+    assert error_of(unknown)["what"] == "the query has no known word"

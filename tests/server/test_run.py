@@ -75,7 +75,7 @@ def test_idle_connections_are_closed_and_do_not_block_requests(port: int) -> Non
 
 def test_connection_with_a_slow_head_is_closed(port: int) -> None:
     with connect(port) as connection:
-        connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: x\r\nx-slow: ")
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nx-slow: ")
         start = time.monotonic()
         assert read_all(connection) == b""
         assert time.monotonic() - start < 10
@@ -84,7 +84,8 @@ def test_connection_with_a_slow_head_is_closed(port: int) -> None:
 def test_request_with_a_slow_body_gets_408_and_is_closed(port: int) -> None:
     with connect(port) as connection:
         connection.sendall(
-            b"POST /v1/search HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 400\r\n\r\n{"
+            b"POST /v1/search HTTP/1.1\r\nhost: localhost\r\n"
+            b"content-type: application/json\r\ncontent-length: 400\r\n\r\n{"
         )
         answer = read_all(connection)
     assert answer.startswith(b"HTTP/1.1 408")
@@ -93,7 +94,7 @@ def test_request_with_a_slow_body_gets_408_and_is_closed(port: int) -> None:
 
 def test_unlimited_chunked_body_gets_413_and_is_closed(port: int) -> None:
     with connect(port) as connection:
-        connection.sendall(b"POST /v1/search HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")
+        connection.sendall(b"POST /v1/search HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n")
         chunk = b"2710\r\n" + b" " * 10_000 + b"\r\n"
         for _ in range(6):
             connection.sendall(chunk)
@@ -108,9 +109,8 @@ def test_connection_whose_client_stops_reading_is_closed(port: int) -> None:
         connection.connect(("127.0.0.1", port))
         body = b'{"query": "enormous", "k": 1}'
         connection.sendall(
-            b"POST /v1/search HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
-            % len(body)
-            + body
+            b"POST /v1/search HTTP/1.1\r\nhost: localhost\r\n"
+            b"content-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body) + body
         )
         time.sleep(SHORT_TIMEOUTS.head_seconds * 2 + 1)
         received = 0
@@ -145,7 +145,7 @@ def test_path_traversal_reaches_no_file(port: int) -> None:
         "//etc/passwd",
     ):
         with connect(port) as connection:  # httpx would normalise the path
-            connection.sendall(f"GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
+            connection.sendall(f"GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode())
             assert read_all(connection).startswith(b"HTTP/1.1 404")
 
 
@@ -163,7 +163,7 @@ def test_sigterm_completes_running_requests_and_logs_are_json(engine: SearchEngi
         match = re.search(rb"http://127.0.0.1:(\d+)/", process.stdout.readline())
         assert match
         body = json.dumps({"ids": ["sailing-1"]}).encode()
-        head = "POST /v1/remove HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nauthorization: Bearer"
+        head = "POST /v1/remove HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nauthorization: Bearer"
         with connect(int(match[1])) as connection:
             connection.sendall(f"{head} {token}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body[:4])
             time.sleep(1)
@@ -181,6 +181,61 @@ def test_sigterm_completes_running_requests_and_logs_are_json(engine: SearchEngi
     assert len(request["request_id"]) == 32
     assert token.encode() not in log
     assert len(SearchEngine.load(tmp_path / "engine")) == 59
+
+
+SLOW = """
+import sys, time
+from pathlib import Path
+from fewbits.search import Snapshot
+from fewbits.server import run
+from fewbits.server.schemas import Settings
+run.SHUTDOWN_TIMEOUT_S = 1
+Snapshot.similar = lambda *_, **__: time.sleep(5)
+run.serve(Path(sys.argv[1]), Settings(), port=0, use_umap=False, on_start=lambda address: print(address, flush=True))
+"""
+
+
+def test_requests_that_take_too_long_after_sigterm_get_the_documented_error(
+    engine: SearchEngine, tmp_path: Path
+) -> None:
+    engine.save(tmp_path / "engine")
+    command = [sys.executable, "-c", SLOW, str(tmp_path / "engine")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().decode().strip()
+        answers: list[httpx.Response] = []
+        ask = threading.Thread(
+            target=lambda: answers.append(httpx.post(f"{address}v1/similar", json={"id": "sailing-1"}, timeout=30))
+        )
+        ask.start()
+        time.sleep(2)
+        process.send_signal(signal.SIGTERM)
+        ask.join(30)
+        process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    assert answers[0].status_code == 503
+    assert answers[0].json()["error"]["what"] == "the service is stopping"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_right_after_the_address_is_printed_stops_the_service(
+    engine: SearchEngine, tmp_path: Path, number: signal.Signals
+) -> None:
+    engine.save(tmp_path / "engine")
+    command = [sys.executable, "-m", "fewbits", "serve", str(tmp_path / "engine"), "--port", "0", "--no-umap"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"Serving")
+        process.send_signal(number)
+        _, log = process.communicate(timeout=20)
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    assert b"Traceback" not in log
 
 
 def test_port_in_use_and_missing_folder_give_clear_errors(engine: SearchEngine, tmp_path: Path, port: int) -> None:

@@ -62,7 +62,7 @@ def test_requests_are_rejected_while_the_queue_is_full(
 def test_slow_request_times_out(shared_engine: SearchEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     gate = threading.Event()
     monkeypatch.setattr(Snapshot, "similar", lambda *_, **__: gate.wait(20))
-    client = TestClient(create_app(shared_engine, Settings(request_seconds=0.2), use_umap=False))
+    client = TestClient(create_app(shared_engine, Settings(request_seconds=0.2), use_umap=False), "http://localhost")
     response = client.post("/v1/similar", json={"id": "sailing-1"})
     gate.set()
     assert (response.status_code, error_of(response)["what"]) == (503, "the request timed out")

@@ -167,6 +167,13 @@ def info(engine: Engine, as_json: AsJson = False) -> None:
 def serve(
     engine: Engine,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 listens on all interfaces.")] = "127.0.0.1",
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Name by which clients may address the service, besides localhost and any IP address; * allows all.",
+            show_default=False,
+        ),
+    ] = None,
     port: Annotated[int, typer.Option(help="Port to listen on; 0 chooses a free port.", min=0, max=65535)] = 8000,
     token: Annotated[
         str | None,
@@ -195,13 +202,16 @@ def serve(
     if log_level not in ("debug", "info", "warning", "error"):
         raise typer.BadParameter("the log level must be debug, info, warning or error")
 
+    # A host that was chosen by its name may be addressed by it.
+    allowed_hosts = [name.lower() for name in (host, *(allow_host or ()))]
+
     def print_address(address: str) -> None:
         access = "read and write" if token else "read-only"
         print_text(f"Serving {engine} at {address} ({access}). Press Ctrl+C to stop.")
 
     run(
         engine,
-        Settings(token=token, workers=workers, waiting=waiting),
+        Settings(token=token, workers=workers, waiting=waiting, hosts=("localhost", *allowed_hosts)),
         host=host,
         port=port,
         log_level=log_level,

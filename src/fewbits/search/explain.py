@@ -14,11 +14,12 @@ from fewbits.codes import bit_column, unpack
 from fewbits.data.document import Document, DocumentId
 from fewbits.errors import DataError
 from fewbits.index import Index
-from fewbits.search.encoder import Encoder
+from fewbits.search.encoder import EncodedQueries, Encoder
 from fewbits.search.store.reader import Positions, Reader
 from fewbits.validation import evenly_spaced
 
 MAX_WORDS = 5  # per bit
+MAX_PULLING = 8  # words that move all of a code
 BLOCK_VALUES = 1 << 22  # values of rows in memory at a time; a book has many words
 SAMPLE = 10_000  # documents from which words and examples of bits are computed
 
@@ -94,6 +95,8 @@ class Explanation:
     cosine: float  # of the tf-idf rows
     shared_words: tuple[DecidingWord, ...]  # contributions to the cosine, largest first
     bits: tuple[ExplainedBit, ...]  # all, in order
+    towards: tuple[DecidingWord, ...] = ()  # words of the document that move its code towards that of the query
+    away: tuple[DecidingWord, ...] = ()  # words that move it away; both by their effect on all bits, largest first
 
     @property
     def agreeing(self) -> list[ExplainedBit]:
@@ -150,11 +153,11 @@ def name_bits(encoder: Encoder, index: Index, vectors: TermVectors) -> list[BitM
 
 
 def explain(
-    encoder: Encoder, meanings: Sequence[BitMeaning], id: DocumentId, query_row: Any, hit_row: Any
+    encoder: Encoder, meanings: Sequence[BitMeaning], id: DocumentId, encoded: EncodedQueries, hit_row: Any
 ) -> Explanation:
-    """Compare the tf-idf row of a query with that of the document with this id."""
+    """Compare an encoded query with the tf-idf row of the document with this id."""
     vocabulary = _vocabulary(encoder)
-    query, hit = (_Side.of(encoder, sparse.csr_array(row)) for row in (query_row, hit_row))
+    query, hit = (_Side.of(encoder, sparse.csr_array(row)) for row in (encoded.rows, hit_row))
     importance = np.sqrt(np.abs(query.margins * hit.margins))
     bits = tuple(
         ExplainedBit(
@@ -175,7 +178,9 @@ def explain(
         DecidingWord(vocabulary[products.indices[place]], round(float(products.data[place]), 4)) for place in order
     )
     distance = int((query.bits != hit.bits).sum())
-    return Explanation(id, distance, round(float(products.data.sum()), 4), shared, bits)
+    pulls = hit.pulls(np.where(query.bits, encoded.confidence[0], -encoded.confidence[0]))
+    towards, away = (hit.words_by(sign * pulls, vocabulary) for sign in (1, -1))
+    return Explanation(id, distance, round(float(products.data.sum()), 4), shared, bits, towards, away)
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,6 +216,24 @@ class _Side:
             DecidingWord(vocabulary[self.row.indices[place]], round(float(effects[place]), 4))
             for place in order
             if towards[place] > 0
+        )
+
+    def pulls(self, directions: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Measure how far each word moves all bits in some directions: a bit counts by its sign and size.
+
+        Margins are bounded first: a word does not matter for a bit that is certain without it.
+        """
+        scale = max(float(np.abs(self.margins).mean()), 1e-9)
+        bounded = np.tanh(self.margins / scale) - np.tanh((self.margins - self.effects) / scale)
+        return np.asarray(bounded @ directions / max(float(np.abs(directions).sum()), 1e-9))
+
+    def words_by(self, values: NDArray[np.float32], vocabulary: list[str]) -> tuple[DecidingWord, ...]:
+        """Return the words with the largest positive values."""
+        order = np.argsort(-values, kind="stable")[:MAX_PULLING]
+        return tuple(
+            DecidingWord(vocabulary[self.row.indices[place]], round(float(values[place]), 4))
+            for place in order
+            if values[place] > 0
         )
 
 

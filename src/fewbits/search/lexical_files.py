@@ -44,7 +44,7 @@ def _check_segments(folder: Path, verified: set[object]) -> None:
     for path in _segment_files(folder):
         stamp = _stamp(path)
         if stamp not in verified:
-            check_contained(path, folder)
+            check_contained(folder, [path.name])
             recorded = checksums.get(path.name)
             if fast_checksum(path) != recorded if recorded is not None else not _matches_footer(path):
                 raise BrokenFolderError(f"{path} was altered: its checksum differs")

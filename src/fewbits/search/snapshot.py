@@ -132,7 +132,7 @@ class Snapshot:
 
     def explain(self, query: EncodedQueries, id: DocumentId) -> Explanation:
         """Explain the distance between a query and a document."""
-        return explain(self.model, self.bits(), id, query.rows, self.encode_document(self.position(id)).rows)
+        return explain(self.model, self.bits(), id, query, self.encode_document(self.position(id)).rows)
 
     def search_texts(
         self, queries: Sequence[str], k: int | None = None, **options: Unpack[SearchOptions]

@@ -49,8 +49,7 @@ class EngineState:
         """Open a saved folder."""
 
         def read(generation: Path) -> EngineState:
-            for name in (DOCUMENTS, COMMITTED, LEXICAL):  # the files that the manifest has no checksums of
-                check_contained(generation / name, generation)
+            check_contained(generation, (DOCUMENTS, COMMITTED, LEXICAL))  # the manifest has no checksums of them
             has_sums = (generation / SUMS).exists()
             database = Database.open(generation / DOCUMENTS, has_sums=has_sums)
             state = cls(_read_model(generation), database, generation)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fewbits.data.document import DocumentId
-from fewbits.search import Hit, SearchEngine, Snapshot
+from fewbits.data.document import Document, DocumentId
+from fewbits.errors import DataError
+from fewbits.search import DecidingWord, Explanation, Hit, SearchEngine, Snapshot
 from fewbits.search.calibration import Calibration
-from fewbits.search.facets import Facet, FacetCache, FieldColumn, count_facets, count_matches, find_matches, parsed_for
+from fewbits.search.facets import Facet, FacetCache, count_facets, count_matches, find_matches, parsed_for
 from fewbits.search.rerank import CODES, OLD_RANKS
 from fewbits.search.snippets import Highlighter, highlighter_for
 from fewbits.search.words import ParsedQuery, plain
-from fewbits.server.schemas import HitResponse, ResponseOptions, SearchParams, SearchResponse, Settings
+from fewbits.server.overview import Example, Region, find_examples
+from fewbits.server.schemas import ExplainResponse, HitResponse, ResponseOptions, SearchParams, SearchResponse, Settings
 
 MAX_UNKNOWN_WORDS = 50  # per response, as a query may be a long text
 
@@ -27,10 +29,6 @@ class Answers:
     def warm_up(self, snapshot: Snapshot) -> None:
         """Read the categories of all documents, so that the first request does not wait for them."""
         self._facets.columns(snapshot)
-
-    def columns(self, snapshot: Snapshot) -> list[FieldColumn]:
-        """Return the categories of all documents, by label and metadata field."""
-        return self._facets.columns(snapshot)
 
     def search_many(
         self, queries: Sequence[str], params: SearchParams, options: Sequence[ResponseOptions]
@@ -55,6 +53,35 @@ class Answers:
             code = snapshot.model.encode_query(query).codes
             [hits] = snapshot.within(code, radius, snapshot.allowed(params.labels, params.where, None))
             return self._respond(snapshot, hits[: self._settings.hits], params, options, query, total=len(hits))
+
+    def explain(self, query: str | None, id: DocumentId | None, hit: DocumentId) -> ExplainResponse:
+        """Explain a hit of a text, or of the document with an id, by words and by codes.
+
+        A text or document without a known word is explained by words alone.
+        """
+        with self._engine.snapshot() as snapshot:
+            hit = snapshot.parse_id(hit) if isinstance(hit, str) else hit
+            if query is None:
+                assert id is not None
+                id = snapshot.parse_id(id) if isinstance(id, str) else id
+                found = snapshot.explain(snapshot.encode_document(snapshot.position(id)), hit)
+                return ExplainResponse(**vars(found), words=())
+            parsed = parsed_for(snapshot, query)
+            [position] = snapshot.reader.positions([hit])
+            shares = {} if snapshot.words is None else snapshot.words.shares(parsed, position)
+            words = tuple(DecidingWord(word, round(share, 4)) for word, share in shares.items())
+            try:
+                found = snapshot.explain(snapshot.model.encode_query(parsed.text), hit)
+            except DataError:
+                if not words:
+                    raise
+                found = Explanation(hit, snapshot.index.n_bits, 0.0, (), ())
+            return ExplainResponse(**vars(found), words=words)
+
+    def examples(self, documents: Sequence[Document], regions: Sequence[Region]) -> list[Example]:
+        """Return queries that this corpus answers."""
+        with self._engine.snapshot() as snapshot:
+            return find_examples(snapshot, documents, regions, self._facets.columns(snapshot))
 
     def _respond(
         self,

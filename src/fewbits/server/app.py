@@ -85,10 +85,12 @@ async def _prepare(service: Service, maps: MapBuilder) -> None:
     try:
         await service.workers.run(service.warm_up)
         sample = await service.workers.run(maps.sample)
-        service.map = await service.workers.run(lambda: maps.read_cached(sample))
-        if service.map is None:
-            service.map = await service.workers.run(lambda: maps.compute_pca(sample))
-            service.map = await maps.compute_umap(sample) or service.map
+        cached = await service.workers.run(lambda: maps.read_cached(sample))
+        first = cached if cached is not None else await service.workers.run(lambda: maps.compute_pca(sample))
+        service.examples = await service.workers.run(lambda: service.answers.examples(sample.documents, first.regions))
+        service.map = first
+        if cached is None:
+            service.map = await maps.compute_umap(sample) or first
     except Exception:
         LOGGER.exception("loading failed")
 

@@ -24,14 +24,28 @@ from fewbits.codes import unpack
 from fewbits.data.document import Document, DocumentId
 from fewbits.errors import FewbitsError
 from fewbits.search import SearchEngine
+from fewbits.search.facets import FieldColumn, read_columns
+from fewbits.server.overview import Region, find_regions
 from fewbits.server.telemetry import LOGGER
 from fewbits.storage import read_array, read_json, write_json
+from fewbits.validation import evenly_spaced
 
 GRID_SIZE = 10_000  # coordinates are integers from 0 to this
 CACHE_FILE = ".map.json"  # in the engine's folder, where saving ignores names with a leading dot
 MIN_DOCUMENTS = 50  # for UMAP
 UMAP_NEIGHBORS = 15
+MAX_COLORS = 8  # of the values of a field
 JITTER = 0.05  # standard deviation, separates documents with equal codes
+
+
+@dataclass(frozen=True)
+class MapField:
+    """What points can be colored by: the labels (None) or a metadata field."""
+
+    field: str | None
+    kind: str  # values or ranges
+    values: list[str | float]  # at most 8, the most frequent first; ranges in order
+    index: list[int]  # of each document's value; -1 for another or none
 
 
 @dataclass(frozen=True)
@@ -45,6 +59,8 @@ class CorpusMap:
     label: list[int]  # index of each document's first label in labels; -1 without a label
     x: list[int]
     y: list[int]
+    fields: list[MapField]
+    regions: list[Region]
 
 
 @dataclass(frozen=True)
@@ -55,6 +71,9 @@ class MapSample:
     documents: list[Document]
     codes: NDArray[np.uint8]
     fingerprint: str
+    fields: list[MapField]
+    rows: Any  # of tf-idf, (documents, words); None for embeddings
+    vocabulary: list[str]
 
 
 class MapBuilder:
@@ -69,10 +88,20 @@ class MapBuilder:
     def sample(self) -> MapSample:
         """Return the documents to show."""
         with self._engine.snapshot() as snapshot:
-            total = snapshot.count()
-            documents, packed = snapshot.sample(self._size)
-            codes = unpack(packed, snapshot.index.n_bits)
-        return MapSample(total, documents, codes, _fingerprint(documents, codes))
+            positions = snapshot.index.arrays()[0]
+            positions = positions[evenly_spaced(len(positions), self._size)]
+            documents = snapshot.reader.get(positions.tolist())
+            codes = unpack(snapshot.index.codes(positions), snapshot.index.n_bits)
+            is_text = snapshot.model.takes_text
+            return MapSample(
+                total=snapshot.count(),
+                documents=documents,
+                codes=codes,
+                fingerprint=_fingerprint(documents, codes),
+                fields=[_map_field(column, positions) for column in read_columns(snapshot.reader)],
+                rows=snapshot.term_vectors.rows(positions) if is_text and len(positions) else None,
+                vocabulary=list(snapshot.model.features.vocabulary_) if is_text else [],
+            )
 
     def read_cached(self, sample: MapSample) -> CorpusMap | None:
         """Return the UMAP map saved in the engine's folder; None if there is none for this sample."""
@@ -123,7 +152,18 @@ def _make_map(method: str, sample: MapSample, points: NDArray[Any]) -> CorpusMap
         label=[index_of.get(name, -1) for name in first_labels],
         x=grid[:, 0].tolist(),
         y=grid[:, 1].tolist(),
+        fields=sample.fields,
+        regions=[] if sample.rows is None else find_regions(grid, sample.rows, sample.vocabulary),
     )
+
+
+def _map_field(column: FieldColumn, positions: NDArray[np.int64]) -> MapField:
+    """Return the value of a field for each position."""
+    shown = column.choices[:MAX_COLORS]
+    places = column.by_position()
+    found = (places.get(position, -1) for position in positions.tolist())
+    index = [place if place < len(shown) else -1 for place in found]
+    return MapField(column.field, column.kind, [one.value for one in shown], index)
 
 
 def principal_plane(codes: NDArray[np.uint8]) -> NDArray[np.float64]:

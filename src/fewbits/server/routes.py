@@ -11,13 +11,14 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 
 from fewbits import __version__
 from fewbits.codes import to_hex
-from fewbits.data.document import Document, DocumentId
+from fewbits.data.document import Document
 from fewbits.features import TextVectorizer
-from fewbits.search import BitExamples, Explanation, SearchEngine, Snapshot, suggest
+from fewbits.search import BitExamples, SearchEngine, Snapshot, suggest
 from fewbits.server import schemas
 from fewbits.server.answers import Answers
 from fewbits.server.corpus_map import CorpusMap
 from fewbits.server.errors import JsonResponse, ServiceError
+from fewbits.server.overview import Example
 from fewbits.server.telemetry import Metrics
 from fewbits.server.workers import QueryBatcher, Workers
 
@@ -42,6 +43,7 @@ class Service:
         self.answers = Answers(engine, settings)
         self.batcher = QueryBatcher(self.answers, self.workers, settings, self.metrics)
         self.map: CorpusMap | None = None  # None until it is computed
+        self.examples: list[Example] = []
         self.is_ready = False
 
     def warm_up(self) -> None:
@@ -99,19 +101,16 @@ def _search_routes(service: Service) -> APIRouter:
         params, options = request.search_params(), request.response_options()
         return JsonResponse(await run(lambda: service.answers.similar(request.id, params, options)))
 
-    @router.post("/explain", response_model=Explanation)
+    @router.post("/explain", response_model=schemas.ExplainResponse)
     async def explain(request: schemas.ExplainRequest) -> JsonResponse:
         """Explain the distance of a document from a text or from another document."""
         query, id = request.query, request.id
         if query is not None and id is None:
             _check_text(settings, query)
             _check_takes_text(service)
-            return JsonResponse(await run(lambda: engine.explain(query, _parse_id(engine, request.hit))))
-        if id is not None and query is None:
-            return JsonResponse(
-                await run(lambda: engine.explain_similar(_parse_id(engine, id), _parse_id(engine, request.hit)))
-            )
-        raise ServiceError(422, "give either query or id", allowed="one of them")
+        elif id is None or query is not None:
+            raise ServiceError(422, "give either query or id", allowed="one of them")
+        return JsonResponse(await run(lambda: service.answers.explain(query, id, request.hit)))
 
     @router.post("/encode", response_model=schemas.CodesResponse)
     async def encode(request: schemas.EncodeRequest) -> JsonResponse:
@@ -155,6 +154,13 @@ def _read_routes(service: Service) -> APIRouter:
         if service.map is None:
             raise ServiceError(503, "the map is being computed", next="Try again in a few seconds.")
         return JsonResponse(service.map)
+
+    @router.get("/examples", response_model=schemas.ExamplesResponse)
+    async def examples() -> JsonResponse:
+        """Return queries that this corpus answers, derived from its documents at the start of the service."""
+        if service.map is None:
+            raise ServiceError(503, "the examples are being computed", next="Try again in a few seconds.")
+        return JsonResponse(schemas.ExamplesResponse(service.examples))
 
     @router.get("/info", response_model=schemas.InfoResponse)
     async def info() -> JsonResponse:
@@ -239,11 +245,6 @@ def _require_token(token: str | None) -> Callable[[Request], Awaitable[None]]:
             raise ServiceError(401, "this request requires the token", allowed="Authorization: Bearer TOKEN", got=got)
 
     return check
-
-
-def _parse_id(engine: SearchEngine, id: DocumentId) -> DocumentId:
-    """Convert an id to the type of the engine's ids: URLs and the page only have the text of a number."""
-    return _read(engine, lambda snapshot: snapshot.parse_id(id)) if isinstance(id, str) else id
 
 
 def _read(engine: SearchEngine, read: Callable[[Snapshot], Result]) -> Result:

@@ -8,16 +8,17 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from fewbits.errors import ParameterError
 from fewbits.search import SearchEngine
 from fewbits.server.app import create_app
+from fewbits.server.connections import Connection, Connections
 from fewbits.server.schemas import Settings
 from fewbits.server.telemetry import log_as_json
 
@@ -45,19 +46,25 @@ def serve(
     # The event loop waits this long for a search thread to release the interpreter lock. Python's default of 5 ms would
     # be added several times per request.
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    # uvicorn completes the running requests, then raises the signal again; the exit status should be 0.
-    signal.signal(signal.SIGTERM, lambda *_: None)
+    server = make_server(app, settings)
+
+    def stop(*_: object) -> None:
+        server.should_exit = True
+
+    # These handlers stop a server that has not started yet. Afterwards uvicorn has its own: it completes the running
+    # requests, then raises the signal again; the exit status should be 0.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
     url_host = f"[{host}]" if ":" in host else host
     on_start(f"http://{url_host}:{listener.getsockname()[1]}/")
-    with suppress(KeyboardInterrupt):
-        make_server(app, settings).run(sockets=[listener])
+    server.run(sockets=[listener])
 
 
 def make_server(app: FastAPI, settings: Settings) -> uvicorn.Server:
     """Return a server for an application, with the limits on connections."""
     config = uvicorn.Config(
         app,
-        http=timeout_http_protocol(settings.head_seconds, settings.connections),
+        http=cast("type[asyncio.Protocol]", partial(Connection, Connections(settings))),
         ws="none",
         log_config=None,
         access_log=False,
@@ -86,64 +93,3 @@ def raise_file_limit() -> None:
 
         _, maximum = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (maximum, maximum))
-
-
-def timeout_http_protocol(seconds: float, connections: int) -> type[HttpToolsProtocol]:
-    """Return a protocol that closes slow and surplus connections.
-
-    uvicorn has no timeout for the first request of a connection, for the rest of an incomplete head, and for a client
-    that stops reading its response.
-    """
-
-    class TimeoutHttpProtocol(HttpToolsProtocol):
-        _timer: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-            super().connection_made(transport)
-            if len(self.connections) > connections:
-                transport.close()
-            else:
-                self._start_timer()
-
-        def on_message_begin(self) -> None:
-            self._start_timer()
-            super().on_message_begin()
-
-        def on_headers_complete(self) -> None:
-            self._cancel_timer()
-            super().on_headers_complete()
-
-        def on_response_complete(self) -> None:
-            super().on_response_complete()
-            self._watch_send_buffer(self.transport.get_write_buffer_size())
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._cancel_timer()
-            super().connection_lost(exc)
-
-        def _start_timer(self) -> None:
-            self._cancel_timer()
-            self._timer = self.loop.call_later(seconds, self._close)
-
-        def _cancel_timer(self) -> None:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-
-        def _watch_send_buffer(self, size: int) -> None:
-            if size:
-                self.loop.call_later(seconds, self._abort_if_stalled, size)
-
-        def _abort_if_stalled(self, previous_size: int) -> None:
-            size = self.transport.get_write_buffer_size()
-            if size and size >= previous_size:
-                self.transport.abort()
-            else:
-                self._watch_send_buffer(size)
-
-        def _close(self) -> None:
-            transport: Any = self.transport
-            if not transport.is_closing():
-                transport.close()
-
-    return TimeoutHttpProtocol

@@ -5,21 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field
 
 from fewbits.data.document import LARGEST_ID, DocumentId
-from fewbits.search import BitMeaning
+from fewbits.search import BitMeaning, DecidingWord, Explanation
 from fewbits.search.facets import Facet
 from fewbits.search.rerank import LARGEST_BIT_WEIGHT, SEMANTIC_WEIGHT
+from fewbits.server.overview import Example
 
 Id = Annotated[int, Field(strict=True, ge=-LARGEST_ID - 1, le=LARGEST_ID)] | Annotated[str, Field(strict=True)]
 Count = Annotated[int, Field(strict=True, ge=1)]
 BitWeight = Annotated[float, Field(ge=0, le=LARGEST_BIT_WEIGHT, allow_inf_nan=False)]
 Rank = Literal["hybrid", "words", "codes"]
 Rerank = Literal["none", "bits", "words"]
-Labels = Annotated[list[str], Field(max_length=100, description="Only documents with one of these labels.")]
+# The first error of a list is enough: a large body may have one per item.
+Labels = Annotated[list[str], FailFast(), Field(max_length=100, description="Only documents with one of these labels.")]
 Where = Annotated[
     list[str],
+    FailFast(),
     Field(max_length=20, description="Only documents whose metadata meets all conditions, such as year>=2020."),
 ]
 
@@ -33,11 +36,18 @@ class Settings:
     text_length: int = 100_000  # characters per query or document
     hits: int = 1_000  # per request
     documents: int = 1_000  # per request
+    hosts: tuple[str, ...] = ("localhost",)  # names that clients may ask for, besides addresses; "*" allows all
+    bodies_bytes: int = 16 << 20  # of all bodies that are being received or processed
+    unsent_bytes: int = 64 << 20  # of responses that clients have not taken
     json_depth: int = 32
+    json_keys: int = 1_000  # per object
+    json_values: int = 100_000  # per body
     request_seconds: float = 30.0
     body_seconds: float = 10.0  # to receive a body
-    head_seconds: float = 10.0  # to receive the head of a request, and to keep an idle connection open
-    connections: int = 10_000
+    head_seconds: float = 10.0  # from a connection or a response to the end of the head of the next request
+    head_bytes: int = 32 << 10
+    head_lines: int = 100
+    connections: int = 1_000
     workers: int = 2  # search threads
     waiting: int = 256  # requests that may wait for a worker; more are rejected
     map_documents: int = 12_000
@@ -146,7 +156,7 @@ class ExplainRequest(RequestModel):
 class EncodeRequest(RequestModel):
     """Texts to encode."""
 
-    texts: list[str]
+    texts: Annotated[list[str], FailFast()]
 
 
 class DocumentModel(RequestModel):
@@ -154,20 +164,20 @@ class DocumentModel(RequestModel):
 
     id: Id
     text: str
-    labels: list[str] = []
+    labels: Annotated[list[str], FailFast()] = []
     metadata: dict[str, Any] = {}
 
 
 class DocumentsRequest(RequestModel):
     """Documents to add or update."""
 
-    documents: Annotated[list[DocumentModel], Field(min_length=1)]
+    documents: Annotated[list[DocumentModel], FailFast(), Field(min_length=1)]
 
 
 class RemoveRequest(RequestModel):
     """Ids of documents to remove."""
 
-    ids: Annotated[list[Id], Field(min_length=1)]
+    ids: Annotated[list[Id], FailFast(), Field(min_length=1)]
 
 
 @dataclass(frozen=True)
@@ -208,6 +218,20 @@ class SuggestResponse:
 
     unknown_words: list[str]
     suggestion: str | None
+
+
+@dataclass(frozen=True)
+class ExplainResponse(Explanation):
+    """Why a document was found: by its words, and by its bits."""
+
+    words: tuple[DecidingWord, ...] = ()  # of a text query, with their shares of the BM25 score
+
+
+@dataclass(frozen=True)
+class ExamplesResponse:
+    """Queries that this corpus answers."""
+
+    examples: list[Example]
 
 
 @dataclass(frozen=True)

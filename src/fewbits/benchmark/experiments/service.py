@@ -222,7 +222,7 @@ def _run_clients(
 async def _all_clients(
     port: int, queries: list[str], clients: int, seconds: float, rescore: str
 ) -> tuple[NDArray[np.float64], int, float]:
-    while not (await _send(port, b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n")).startswith(b"HTTP/1.1 200"):
+    while not (await _send(port, b"GET /readyz HTTP/1.1\r\nhost: localhost\r\n\r\n")).startswith(b"HTTP/1.1 200"):
         await asyncio.sleep(0.5)
     requests = [_request(query, rescore) for query in queries]
     start = time.perf_counter()
@@ -235,7 +235,7 @@ async def _all_clients(
 
 def _request(query: str, rescore: str) -> bytes:
     body = json.dumps({"query": query, "k": K, "rescore": rescore}).encode()
-    head = "POST /v1/search HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length:"
+    head = "POST /v1/search HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length:"
     return f"{head} {len(body)}\r\n\r\n".encode() + body
 
 

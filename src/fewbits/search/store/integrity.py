@@ -46,7 +46,7 @@ def _sums_of_documents(reader: Reader) -> tuple[dict[str, int], Sums]:
     sums: defaultdict[tuple[str, str], tuple[int, int]] = defaultdict(lambda: (0, 0))
     for block in batched(reader.stored_documents(), BLOCK):
         positions = [position for position, _ in block]
-        documents = [one.document() for _, one in block]
+        documents = [one for _, one in block]
         if len({type(document.id) for document in documents}) > 1:
             raise damaged("the ids")
         new = [position for position, one in block if one.is_new]

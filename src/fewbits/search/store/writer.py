@@ -24,7 +24,7 @@ from fewbits.errors import BrokenFolderError, DataError
 from fewbits.search.store.checksums import codes_sum, rows_sum, total
 from fewbits.search.store.connection import MAX_POSITION, SCHEMA, SUMS_SCHEMA
 from fewbits.search.store.filters import facet_values
-from fewbits.search.store.listings import FIELD, LABEL, TERM, VERSION, sums_sum
+from fewbits.search.store.listings import FIELD, LABEL, TERM, VERSION, StoredDocument, sums_sum
 from fewbits.search.store.reader import (
     STATE,
     Database,
@@ -259,12 +259,12 @@ def _row(document: Document) -> tuple[Any, ...]:
     return document.id, json.dumps(document.labels), metadata, document.text
 
 
-def _labels(positions: Sequence[int], documents: Sequence[Document]) -> list[tuple[str, int]]:
+def _labels(positions: Sequence[int], documents: Sequence[Document | StoredDocument]) -> list[tuple[str, int]]:
     pairs = zip(positions, documents, strict=True)
     return [(label, position) for position, document in pairs for label in dict.fromkeys(document.labels)]
 
 
-def _facets(positions: Sequence[int], documents: Sequence[Document]) -> list[tuple[str, Any, int]]:
+def _facets(positions: Sequence[int], documents: Sequence[Document | StoredDocument]) -> list[tuple[str, Any, int]]:
     """Return field, value and position of what can be compared; equal values of a field count once."""
     return [
         (field, value, position)
@@ -281,7 +281,9 @@ def _as_facet(value: Any) -> Any:
     return value + 0.0 if isinstance(value, float) else value
 
 
-def grouped(positions: Sequence[int], documents: Sequence[Document]) -> dict[tuple[str, str], list[tuple[Any, int]]]:
+def grouped(
+    positions: Sequence[int], documents: Sequence[Document | StoredDocument]
+) -> dict[tuple[str, str], list[tuple[Any, int]]]:
     """Return the rows of the tables of labels and metadata, by label and by field."""
     groups: defaultdict[tuple[str, str], list[tuple[Any, int]]] = defaultdict(list)
     for label, position in _labels(positions, documents):
