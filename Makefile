@@ -12,7 +12,7 @@ export FEWBITS_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: demo test test-slow test-browser test-all bench-machine lint chromium golden durability load bench results commands openapi lock clean
+.PHONY: demo test test-slow test-browser test-all bench-machine lint chromium golden durability attack load bench results commands openapi lock clean
 
 demo: $(VENV)/.train
 	$(BIN)/fewbits demo
@@ -45,11 +45,16 @@ lint: $(VENV)/.dev
 golden: $(VENV)/.dev
 	FEWBITS_GOLDEN=all OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/golden -q -m "" -n 2 --dist loadgroup
 
-# Kill 200 writers at random moments, read for a minute during writes, and kill the runner of the quick suite.
+# Kill 200 processes at random moments, read for a minute during writes, and kill the runner of the quick suite.
 durability: $(VENV)/.dev
 	$(BIN)/python tests/search/durability.py --kills 200
 	FEWBITS_SECONDS=60 $(BIN)/python -m pytest -q -rP -m "" tests/search/test_durability.py -k another_process_writes
 	FEWBITS_SUITE=quick $(BIN)/python -m pytest -q -m "" tests/benchmark/test_runner.py -k killed_at_random
+
+# Attack the service, saved folders and input; print what was tried, held and lost, and render docs/reliability.md. This
+# takes hours, and needs root to mount a small disk.
+attack: $(VENV)/.dev
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m attack.run
 
 # Run all suites and experiments, then render the pages. This takes hours; an interrupted run resumes.
 bench: $(VENV)/.dev

@@ -1,4 +1,4 @@
-"""Run the attacks and print one table: ``python -m attack.run [--only WORD] [--scale FACTOR] [--render]``.
+"""Run the attacks and print one table: ``python -m attack.run``, with options to choose some.
 
 Outcomes are written to ``results/attack``, one file per attack, and ``docs/reliability.md`` is rendered from them. The
 exit code is 1 if anything was lost.
@@ -10,22 +10,25 @@ import argparse
 import sys
 import time
 
-from attack import fuzzing, service
+from attack import folder, fuzzing, service
 from attack.outcomes import PAGE, Attack, load, render, save, table
 
-ATTACKS: list[Attack] = [*service.ATTACKS, *fuzzing.ATTACKS]  # add the attacks of a module here
+ATTACKS: list[Attack] = [*service.ATTACKS, *folder.ATTACKS, *fuzzing.ATTACKS]  # add the attacks of a module here
 
 
 def main() -> None:
     """Run the chosen attacks."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", help="run only attacks whose target or name contains this")
+    parser.add_argument("--name", help="run only the attack with exactly this name")
     parser.add_argument("--scale", type=float, default=1.0, help="factor for the number of attempts")
     parser.add_argument("--render", action="store_true", help="run nothing, render the page from the kept outcomes")
     arguments = parser.parse_args()
     outcomes = []
     for attack in () if arguments.render else ATTACKS:
         if arguments.only and arguments.only not in f"{attack.target} {attack.name}":
+            continue
+        if arguments.name not in (None, attack.name):
             continue
         start = time.perf_counter()
         outcome = attack.run(arguments.scale)

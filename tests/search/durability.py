@@ -1,5 +1,5 @@
 # ruff: noqa: E402
-"""Kill processes at random moments while they fit, add, update, remove and save.
+"""Kill processes at random moments while they fit, add, update, remove, save, copy and rebuild the lexical index.
 
 The folder must hold the state before or the state after, whole. Run by ``make durability`` with 200 kills, and by the
 tests with fewer.
@@ -27,9 +27,10 @@ from pathlib import Path
 import numpy as np
 
 from fewbits import Document, SearchEngine
+from fewbits.search import rebuild_lexical_index
 
 WORDS = [first + second for first in "bcdfghklmnprst" for second in ("alo", "eri", "imu", "osa", "une")]
-OPERATIONS = ("fit", "add", "update", "remove", "save")
+OPERATIONS = ("fit", "add", "update", "remove", "save", "copy", "rebuild")
 
 
 def make_documents(ids: list[int], seed: int) -> list[Document]:
@@ -53,6 +54,14 @@ def prepare(operation: str, folder: Path, seed: int) -> Callable[[], object]:
     if operation == "save":
         other = fit_engine(list(range(400)), seed)
         return lambda: other.save(folder)
+    if operation == "copy":  # of a saved engine with changes, to this folder
+        source = Path(tempfile.mkdtemp()) / "engine"
+        fit_engine(list(range(300)), seed).save(source)
+        other = SearchEngine.load(source)
+        other.add(make_documents(list(range(300, 320)), seed))
+        return lambda: other.save(folder)
+    if operation == "rebuild":
+        return lambda: rebuild_lexical_index(folder)
     if operation == "add":
         return lambda: engine.add(make_documents(new, seed))
     if operation == "update":
@@ -134,24 +143,27 @@ def run(operation: str, folder: Path, seed: int, kill_after: float | None) -> fl
     return time.perf_counter() - start
 
 
-def survive(kills: int, place: Path, seed: int = 0) -> collections.Counter[tuple[str, str]]:
+def survive(
+    kills: int, place: Path, seed: int = 0, outcomes: collections.Counter[tuple[str, str]] | None = None
+) -> collections.Counter[tuple[str, str]]:
     """Kill processes; count how often each operation left the state before and after."""
     generator = np.random.default_rng(seed)
     folder, copy = place / "engine", place / "copy"
     finished(*in_a_process(lambda _: fit_engine(list(range(600)), 1).save(folder)))
-    outcomes: collections.Counter[tuple[str, str]] = collections.Counter()
+    outcomes = collections.Counter() if outcomes is None else outcomes
+    before = state_in_a_process(folder)
     for number in range(kills):
         operation = OPERATIONS[number % len(OPERATIONS)]
-        before = state_in_a_process(folder)
         shutil.rmtree(copy, ignore_errors=True)
         shutil.copytree(folder, copy)
         duration = run(operation, copy, number, None)
         after = state_in_a_process(copy)
-        assert before != after
+        assert (before == after) == (operation == "rebuild")
         run(operation, folder, number, generator.uniform(0, 1.1 * duration))
         survivor = state_in_a_process(folder)
         assert survivor in (before, after), f"{operation} left neither the state before nor the state after"
         outcomes[operation, "before" if survivor == before else "after"] += 1
+        before = survivor
     return outcomes
 
 

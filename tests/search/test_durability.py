@@ -16,7 +16,7 @@ from helpers.engines import document_of
 
 SECONDS = float(os.environ.get("FEWBITS_SECONDS", "3"))
 CREW = 20
-KILLS = 10
+KILLS = 14
 
 
 @pytest.mark.slow
@@ -31,7 +31,7 @@ def test_a_process_killed_at_any_moment_leaves_the_state_before_or_after() -> No
     assert f"{KILLS} processes killed; every folder opened whole" in done.stdout
     outcomes = [int(figure) for figure in re.findall(r"state (?:before|after)\s+(\d+)", done.stdout)]
     assert sum(outcomes) == KILLS
-    assert len(outcomes) == 10
+    assert len(outcomes) == 14
 
 
 WRITER = """

@@ -78,7 +78,8 @@ class EngineState:
                 reader = Reader(copy)
                 record_commit(generation / DOCUMENTS, reader.version(), is_new=True)
                 if self.words is not None and not self.words.copy_to(generation / LEXICAL, reader.version()):
-                    _build_words(generation / LEXICAL, self.model.info.language, reader)
+                    with _naming(generation / LEXICAL):
+                        LexicalIndex(generation / LEXICAL, self.model.info.language).build(reader)
 
         save_folder(folder, FORMAT, FORMAT_VERSION, write, mutable_files=[DOCUMENTS, COMMITTED, LEXICAL])
 
@@ -112,7 +113,8 @@ class EngineState:
         with self.database.reading() as connection:
             if self.words is None:
                 raise DataError("the engine has no lexical index", allowed="an engine created from texts")
-            self.words.build(Reader(connection))
+            with _naming(self.database.path.with_name(LEXICAL)):
+                self.words.build(Reader(connection))
             return Reader(connection).count()
 
 
@@ -180,10 +182,12 @@ def _read_model(generation: Path) -> Model:
     return model
 
 
-def _build_words(folder: Path, language: str | None, reader: Reader) -> None:
+@contextmanager
+def _naming(folder: Path) -> Iterator[None]:
+    """Name a folder to which tantivy cannot write, for example on a full disk."""
     try:
-        LexicalIndex(folder, language).build(reader)
-    except ValueError as error:  # of tantivy, for example on a full disk
+        yield
+    except (OSError, ValueError) as error:
         if isinstance(error, FewbitsError):
             raise
         hint = "Free space on its disk, or choose another folder."
