@@ -25,6 +25,7 @@ app = typer.Typer(
 for command in (
     search.demo,
     engine.fit,
+    engine.truncate,
     engine.add,
     engine.update,
     engine.remove,

@@ -63,6 +63,10 @@ def fit(
         str | None,
         typer.Option(help="Language whose inflections searches ignore; none for none. [default: guessed]"),
     ] = None,
+    nested: Annotated[
+        bool,
+        typer.Option("--nested", help="Train every prefix of 8, 16, 32, ... bits as a code of its own, for truncate."),
+    ] = False,
     random_state: Annotated[
         int, typer.Option("--random-state", "--seed", help="Seed of the random numbers.", min=0, max=2**32 - 1)
     ] = 0,
@@ -84,6 +88,7 @@ def fit(
         "learn_from": learn_from,
         "random_state": random_state,
         "language": language,
+        "nested": nested,
     }
     stream = _read(source, fields, documents)
     if documents.embeddings is None:
@@ -102,6 +107,27 @@ def fit(
         f" {plural(facts['bits'], 'bit')} ({plural(facts['bytes_per_document'], 'byte')}) per document."
         f" Saved in {output}."
     )
+
+
+def truncate(
+    engine: Engine,
+    n_bits: Bits,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the engine with shorter codes.")],
+    as_json: AsJson = False,
+) -> None:
+    """Shorten the codes of an engine that was fitted with --nested, without training.
+
+    The engine itself is not changed, unless the output is its own folder.
+
+    Example: fewbits truncate news-engine --n-bits 32 --output news-engine-32
+    """
+    check_engine_folder(output)
+    loaded = SearchEngine.load(engine, verify=False)
+    loaded.save(output, n_bits=n_bits)
+    facts = {"folder": str(output), "documents": len(loaded), "bits": n_bits}
+    if as_json:
+        return print_json(facts)
+    return print_text(f"Saved {plural(len(loaded), 'code')} of {plural(n_bits, 'bit')} in {output}.")
 
 
 @expand_options

@@ -12,7 +12,7 @@ import typer
 from fewbits.cli.engine import read_lines
 from fewbits.cli.options import AsJson, Engine, IdField, ReadOptions, TextFields, expand_options
 from fewbits.cli.output import plural, print_error, print_json, print_status
-from fewbits.codes import Packed, to_bit_strings, to_hex, to_integers
+from fewbits.codes import Packed, n_bytes, to_bit_strings, to_hex, to_integers
 from fewbits.data import Document, read_documents
 from fewbits.export import render_card, write_encoder, write_faiss, write_npy, write_parquet
 from fewbits.search import SearchEngine
@@ -52,6 +52,12 @@ def encode(
     source: Annotated[str | None, typer.Option(help="File of documents to encode, instead of TEXT.")] = None,
     field: TextFields = None,
     id: IdField = None,
+    n_bits: Annotated[
+        int | None,
+        typer.Option(
+            "--n-bits", "--bits", help="Print a prefix of this length, if the engine was fitted with --nested."
+        ),
+    ] = None,
     code_format: Annotated[CodeFormat, typer.Option("--format", help="Text form of the codes.")] = CodeFormat.hex,
     as_json: AsJson = False,
 ) -> None:
@@ -71,7 +77,7 @@ def encode(
         documents = read_documents(source, text=field or "text", id=id, **options.reading())
     are_many = source is not None or text == ["-"]
     failed = False
-    for document, code in _encode(loaded, documents, code_format):
+    for document, code in _encode(loaded, documents, code_format, n_bits):
         if code is None:
             failed = True
             error = empty_query_error(document.text, "text")
@@ -87,12 +93,15 @@ def encode(
         raise typer.Exit(1)
 
 
-def _encode(engine: SearchEngine, documents: Iterable[Document], form: CodeFormat) -> Iterator[tuple[Document, Any]]:
+def _encode(
+    engine: SearchEngine, documents: Iterable[Document], form: CodeFormat, n_bits: int | None
+) -> Iterator[tuple[Document, Any]]:
     """Yield documents with their codes, None for a text without a known word."""
+    length = engine.n_bits if n_bits is None else engine.hasher.truncate(n_bits).n_bits
     with engine.snapshot() as snapshot:
         for block in batched(documents, BLOCK):
             rows = snapshot.model.text_rows([document.text for document in block])
-            codes = WRITERS[form](snapshot.model.encode(rows), engine.n_bits)
+            codes = WRITERS[form](snapshot.model.encode(rows)[:, : n_bytes(length)], length)  # prefixes are whole bytes
             for document, is_known, code in zip(block, nonzero_rows(rows).tolist(), codes, strict=True):
                 yield document, code if is_known else None
 

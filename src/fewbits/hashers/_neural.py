@@ -21,7 +21,7 @@ from fewbits.hashers._training import (
     mean_row,
     progress_of_epochs,
 )
-from fewbits.hashers.base import EXECUTION_PARAMETERS, NetworkHasher
+from fewbits.hashers.base import EXECUTION_PARAMETERS, Layer, NetworkHasher
 
 if TYPE_CHECKING:
     from fewbits.nn.data import Batches
@@ -128,11 +128,18 @@ class NeuralHasher(NetworkHasher):
         return seed_of_checkpoint(self.checkpoint, drawn)
 
     def _bernoulli_networks(
-        self, batches: Batches, n_bits: int, decoded_words: NDArray[np.int64] | None = None
+        self,
+        batches: Batches,
+        n_bits: int,
+        decoded_words: NDArray[np.int64] | None = None,
+        *,
+        prefixes: Sequence[int] = (),
+        first_bits: Layer | None = None,
     ) -> Networks:
         """Make the networks of a Bernoulli VAE for the documents and labels of some batches.
 
-        The decoder predicts the words in the given columns, by default all.
+        The decoder predicts the words in the given columns, by default all. A nested code has the lengths
+        ``prefixes``; ``first_bits`` is the layer of those of its bits that are not trained.
         """
         import torch
 
@@ -143,11 +150,12 @@ class NeuralHasher(NetworkHasher):
         # learning rate: with a small rate small weights hardly grow, and short codes then carry little information.
         has_large_labels = self._learning_rate(n_features, n_bits) < SMALL_RATE
         sizes = (n_bits, self._architecture(n_features), self.dropout, self.word_dropout, self.initial_scale)
-        shape = Shape(*sizes, noise=self.noise, has_large_labels=has_large_labels)
+        shape = Shape(*sizes, noise=self.noise, has_large_labels=has_large_labels, prefixes=prefixes)
         mean_labels = None if batches.labels is None else mean_row(batches.labels)
         columns = None if decoded_words is None else torch.from_numpy(decoded_words)
         generator = torch.Generator().manual_seed(batches.seed)
-        return Model(shape, mean_row(batches.X), mean_labels, generator, columns)
+        first = None if first_bits is None else (torch.from_numpy(first_bits[0]), torch.from_numpy(first_bits[1]))
+        return Model(shape, mean_row(batches.X), mean_labels, generator, columns, first)
 
     def _train(
         self,

@@ -65,6 +65,7 @@ CONSTRAINTS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "kl_weight": WEIGHT,
     "label_weight": WEIGHT,
     "code_noise": WEIGHT,
+    "nested": (lambda value: isinstance(value, (bool, np.bool_)), "True or False"),
     "pair_weight": (_from_0, "0 or more"),
     "reconstruction_weight": (_or_none(_from_0), "0 or more"),
     "posterior_weight": (_or_none(_from_0), "0 or more, or None"),

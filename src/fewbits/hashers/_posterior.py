@@ -34,11 +34,14 @@ def has_posterior_classes(labels: Any) -> bool:
     return bool(2 <= np.count_nonzero(np.asarray(labels.sum(axis=0))) <= MAX_CLASSES)
 
 
-def fit_posterior(X: Any, labels: Any, logits: Floats, weight: float, seed: int) -> Posterior:
+def fit_posterior(
+    X: Any, labels: Any, logits: Floats, weights: NDArray[np.float64], seed: int, shortest: int
+) -> Posterior:
     """Fit class probabilities to labelled rows, and codewords to the encoder's logits (rows, bits).
 
     A class's codeword is the mean sign of its documents' bits: a bit on which they disagree is near 0 and stays the
-    encoder's own, so that neighbors inside a class stay apart. Logits must have a mean size of 1.
+    encoder's own, so that neighbors inside a class stay apart. Logits must have a mean size of 1. ``weights`` are those
+    of the bits; codewords are distinct in their first ``shortest`` bits.
     """
     counts = np.asarray(labels.sum(axis=0)).ravel()
     labels, counts = labels[:, np.flatnonzero(counts)], counts[counts > 0]
@@ -46,8 +49,8 @@ def fit_posterior(X: Any, labels: Any, logits: Floats, weight: float, seed: int)
     scale = _calibrated_scale(X, labels, seed)
     codewords = np.asarray(labels.T @ np.where(logits >= 0, 1.0, -1.0)) / counts[:, None]  # (classes, bits)
     if (np.diff(labels.indptr) == 1).all():  # documents with several labels are between codewords
-        codewords = distinct_codewords(codewords, counts)
-    return Posterior(scale * table, scale * bias, (weight * codewords).astype(np.float32))
+        codewords[:, :shortest] = distinct_codewords(codewords[:, :shortest], counts)
+    return Posterior(scale * table, scale * bias, (weights * codewords).astype(np.float32))
 
 
 def _class_svms(X: Any, labels: Any, seed: int) -> Layer:

@@ -6,7 +6,9 @@ directions are a good start for a linear encoder.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -92,19 +94,43 @@ def rotated_start(X: Any, weights: Floats, n_bits: int, seed: int) -> Layer | No
 
     None if all documents have the same place, so that there is no direction.
     """
+    return nested_start(X, weights, (0, n_bits), seed)
+
+
+def nested_start(X: Any, weights: Floats, lengths: Sequence[int], seed: int) -> Layer | None:
+    """Return weights and bias of the bits from the first length to the last, rotated from each length to the next.
+
+    So the principal directions of a prefix are those that a code of its length starts from.
+    """
     places = X @ weights
     mean = places.mean(axis=0)
     centred = places - mean
     _, directions = np.linalg.eigh((centred.T @ centred).astype(np.float64))
-    directions = directions[:, ::-1][:, :n_bits]  # (dimensions, r), r <= n_bits
-    steps = ROTATION_STEPS if n_bits <= len(weights.T) else ROTATION_STEPS_LONG
-    rotation = fit_rotation(centred @ directions, n_bits, steps, np.random.RandomState(seed))
-    projection = directions @ rotation
-    spread = (centred @ projection).std()
-    if not np.isfinite(spread) or spread <= MINIMUM_SPREAD:
+    directions = directions[:, ::-1]
+    parts = []
+    for start, end in pairwise(lengths):
+        rotated = _rotated(centred, directions[:, start:end], end - start, seed)
+        if rotated is None and start:  # there are no more directions in which documents differ
+            rotated = _rotated(centred, directions[:, : end - start], end - start, seed + end)
+        if rotated is None:
+            return None
+        projection, spread = rotated
+        scale = LOGIT_SPREAD * (8 / end) ** 0.5 / spread
+        parts.append((weights @ projection * scale, -scale * (mean @ projection)))
+    tables, biases = zip(*parts, strict=True)
+    return np.hstack(tables).astype(np.float32), np.concatenate(biases).astype(np.float32)
+
+
+def _rotated(
+    centred: Floats, directions: NDArray[np.float64], n_bits: int, seed: int
+) -> tuple[NDArray[np.float64], np.float64] | None:
+    """Rotate directions (dimensions, up to n_bits); return the projection (dimensions, n_bits) and its spread."""
+    if not directions.size:
         return None
-    scale = LOGIT_SPREAD * (8 / n_bits) ** 0.5 / spread
-    return (weights @ projection * scale).astype(np.float32), (-scale * (mean @ projection)).astype(np.float32)
+    steps = ROTATION_STEPS if n_bits <= len(directions) else ROTATION_STEPS_LONG
+    projection = directions @ fit_rotation(centred @ directions, n_bits, steps, np.random.RandomState(seed))
+    spread = (centred @ projection).std()
+    return (projection, spread) if np.isfinite(spread) and spread > MINIMUM_SPREAD else None
 
 
 def agreement(places: Floats, codes: NDArray[np.bool_], seed: int) -> float:

@@ -37,9 +37,9 @@ def fit_svms(
 
 
 def blend_with_svms(
-    weights: Weights, bias: Biases, X: Any, labels: Any, share: float, seed: int
+    weights: Weights, bias: Biases, X: Any, labels: Any, shares: NDArray[np.float64], seed: int
 ) -> tuple[Weights, Biases]:
-    """Blend a linear encoder's logits with the margins of per-bit NB-SVMs; ``share`` is the SVMs' part.
+    """Blend a linear encoder's logits with the margins of per-bit NB-SVMs; ``shares`` are the SVMs' part of each bit.
 
     An SVM is fitted to the bit's majority value among documents with the same labels: where a document's bit differs
     from it, the bit is wrong more often than not. Features are weighted by the naive Bayes log-count ratio of that bit,
@@ -49,15 +49,17 @@ def blend_with_svms(
 
     ``labels`` are a table (documents, labels); every document has at least one.
     """
-    logits = np.asarray(as_int32_csr(X) @ weights) + bias  # (documents, bits)
+    some = np.flatnonzero(shares)
+    logits = np.asarray(as_int32_csr(X) @ weights[:, some]) + bias[some]  # (documents, bits)
     votes = np.asarray(labels.T @ np.where(logits >= 0, 1.0, -1.0))  # (labels, bits)
     votes /= np.maximum(np.asarray(labels.sum(axis=0)).reshape(-1, 1), 1)
     targets = np.asarray(labels @ votes) >= 0  # (documents, bits)
     ratios = _log_count_ratios(X, targets)
     blended, blended_bias = weights.copy(), bias.copy()
-    for bit, svm, rows in fit_svms(X, targets.T, seed=seed, weights=ratios):
-        scale = np.abs(logits[:, bit]).mean() / np.abs(svm.decision_function(rows)).mean()
-        blended[:, bit] = (1 - share) * weights[:, bit] + share * scale * ratios[:, bit] * svm.coef_[0]
+    for place, svm, rows in fit_svms(X, targets.T, seed=seed, weights=ratios):
+        bit, share = some[place], float(shares[some[place]])
+        scale = np.abs(logits[:, place]).mean() / np.abs(svm.decision_function(rows)).mean()
+        blended[:, bit] = (1 - share) * weights[:, bit] + share * scale * ratios[:, place] * svm.coef_[0]
         blended_bias[bit] = (1 - share) * bias[bit] + share * scale * svm.intercept_[0]
     return blended, blended_bias
 

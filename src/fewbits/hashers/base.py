@@ -17,7 +17,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from fewbits.codes import Bits, check_n_bits
-from fewbits.errors import DataError
+from fewbits.errors import DataError, ParameterError
 from fewbits.storage import read_arrays, read_json, write_arrays, write_json
 
 Self = TypeVar("Self", bound="Hasher")
@@ -125,6 +125,15 @@ class Hasher(TransformerMixin, BaseEstimator, ABC):
         """
         margins = self._margins(X) if is_valid else self.margins(X)
         return (margins >= 0).astype(np.uint8), self._bit_confidence(margins)
+
+    def truncate(self: Self, n_bits: int) -> Self:
+        """Return a hasher of the first ``n_bits`` bits of a nested code; other codes cannot be truncated."""
+        raise ParameterError(
+            "only a nested code can be truncated",
+            allowed="BernoulliVAE or PairwiseHasher, fitted with nested=True",
+            got=type(self).__name__,
+            hint=f"The first bits of other codes say little by themselves: fit again with n_bits={n_bits}.",
+        )
 
     def bit_loadings(self) -> NDArray[np.float32] | None:
         """Return the weight of each feature in each bit, (features, n_bits), or None if the method has none."""

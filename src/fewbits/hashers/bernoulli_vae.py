@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fewbits.hashers._neural import NeuralHasher
+from fewbits.hashers._nested import NestedHasher
 from fewbits.hashers._parameters import as_prior, as_range, default_neighbors, has_few_words
-from fewbits.hashers._smoothing import SmoothedSpace, agreement, rotated_start, smoothed_space
+from fewbits.hashers._smoothing import SmoothedSpace, agreement, nested_start, smoothed_space
 from fewbits.hashers._training import (
     FINAL_ROUND,
     Neighbors,
@@ -19,10 +19,11 @@ from fewbits.hashers._training import (
     train_validation_split,
     train_with_refinements,
 )
-from fewbits.hashers.base import encode_rows
+from fewbits.hashers.base import Layer, encode_rows
 
 SMALL_CORPUS = 5000  # documents
 SEED_STEP = 1000  # between the seeds of trainings from several starts
+FIRST_BITS = "first-bits"  # name of the training of the shortest prefix of a nested code
 SHORT_CODE = 8  # bits up to which the precision depends much on the rotation that training starts from
 
 
@@ -52,7 +53,7 @@ LARGE = Smoothing(
 )
 
 
-class BernoulliVAE(NeuralHasher):
+class BernoulliVAE(NestedHasher):
     """Learn codes from which a softmax decoder predicts the words of a document and of its neighbors.
 
     The paper's unsupervised system (ARM-DVAE) predicts a document's own words from a code sampled bit by bit, with the
@@ -93,6 +94,9 @@ class BernoulliVAE(NeuralHasher):
         5,000 documents and 3 with more, but 0 with fewer than 2,000 words or without neighbors. With 0, the encoder
         starts at random. From 5,000 documents on, codes of up to 8 bits are trained from three starts; the one whose
         nearest documents by code are nearest in the smoothed space is kept.
+    nested : bool, default=False
+        Whether every prefix of 8, 16, 32, ... bits is trained as a code of its own, see :meth:`truncate`; ``n_bits``
+        must be a power of two. With smoothing and a linear encoder, the first 8 bits are those of a code of 8 bits.
     n_neighbours : int or None, default=None
         Number of neighbors whose words are predicted; 0 for none. None for a hundredth of the documents, but at least
         10 and at most 100, or 30 with fewer than 2,000 words, and at most a quarter of the documents.
@@ -136,7 +140,7 @@ class BernoulliVAE(NeuralHasher):
     """
 
     default_epochs = 12
-    legacy_values: ClassVar[Mapping[str, Any]] = {"smoothing": 0}
+    legacy_values: ClassVar[Mapping[str, Any]] = {"smoothing": 0, "nested": False}
 
     def __init__(
         self,
@@ -155,6 +159,7 @@ class BernoulliVAE(NeuralHasher):
         neighbour_dimensions: int = 128,
         refinements: int | None = None,
         smoothing: int | None = None,
+        nested: bool = False,
         epochs: int | None = None,
         batch_size: int = 100,
         learning_rate: float | None = None,
@@ -182,6 +187,7 @@ class BernoulliVAE(NeuralHasher):
         self.neighbour_dimensions = neighbour_dimensions
         self.refinements = refinements
         self.smoothing = smoothing
+        self.nested = nested
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -208,15 +214,22 @@ class BernoulliVAE(NeuralHasher):
         if smoothing is not None:
             space = smoothed_space(X_train, n_neighbors, smoothing.dimensions, smoothing.rounds, seed)
 
+        is_linear = not self._architecture(X_train.shape[1])
+
         def train(neighbors: Neighbors, n_bits: int, name: str) -> TrainedNetworks:
+            first_bits: Layer | None = None
+
             def from_start(number: int) -> TrainedNetworks:
                 part = name if not number else f"{name}-{number}"
                 start_seed = seed + number * SEED_STEP
-                return self._train_round(X_train, X_val, neighbors, n_bits, start_seed, part, smoothing, space)
+                options = (start_seed, part, smoothing, space, first_bits)
+                return self._train_round(X_train, X_val, neighbors, n_bits, *options)
 
-            if smoothing is None or space is None or name != FINAL_ROUND or n_bits > SHORT_CODE:
+            if smoothing is None or space is None or name not in (FINAL_ROUND, FIRST_BITS) or n_bits > SHORT_CODE:
+                if self.nested and space is not None and is_linear and name == FINAL_ROUND:
+                    [first_bits] = train(neighbors, SHORT_CODE, FIRST_BITS).encoder_layers
                 return from_start(0)
-            starts = 1 if self._architecture(X_train.shape[1]) else smoothing.short_code_starts
+            starts = smoothing.short_code_starts if is_linear else 1
             return most_agreeing([from_start(number) for number in range(starts)], X_train, space, seed)
 
         default_refinements = 0 if few_words or smoothing is not None else 1
@@ -254,6 +267,7 @@ class BernoulliVAE(NeuralHasher):
         name: str,
         smoothing: Smoothing | None,
         space: SmoothedSpace | None,
+        first_bits: Layer | None,
     ) -> TrainedNetworks:
         from fewbits.nn.data import Batches, ReconstructionTarget
         from fewbits.nn.gradient_estimators import make_estimator
@@ -267,12 +281,15 @@ class BernoulliVAE(NeuralHasher):
         validation = Batches(X_val, ReconstructionTarget(target_val), **options) if X_val.shape[0] else None
         weights = Weights(kl=as_range(self.kl_weight), prior=as_prior(self.prior, self.n_bits, n_bits))
         objective = Objective(weights, make_estimator(self.estimator))
-        model = self._bernoulli_networks(batches, n_bits, words)
+        prefixes = self._prefixes_of_round(n_bits, name)
+        model = self._bernoulli_networks(batches, n_bits, words, prefixes=prefixes, first_bits=first_bits)
         is_linear = not self._architecture(X_train.shape[1])
         rate = None
         if smoothing is not None and space is not None and is_linear:
             rate = smoothing.learning_rate(n_bits)
-            if (start := rotated_start(X_train, space.weights, n_bits, seed)) is not None:
+            # with first bits, their length takes the place of 0
+            lengths = (0, *prefixes) if first_bits is None else prefixes
+            if (start := nested_start(X_train, space.weights, lengths, seed)) is not None:
                 model.encoder.set_first_layer(*start)
         trained = self._train(
             model,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fewbits.data.labels import check_labels, checked_pairs
-from fewbits.hashers._neural import NeuralHasher
+from fewbits.hashers._nested import NestedHasher
 from fewbits.hashers._parameters import as_prior, as_range, check_choice, default_neighbors, has_few_words
 from fewbits.hashers._posterior import default_posterior_weight, fit_posterior, has_posterior_classes
 from fewbits.hashers._svm import blend_with_svms
@@ -29,7 +29,7 @@ UNLABELLED_PAIR_FACTOR = 3.0  # of pair_weight, where pairs are the only supervi
 Self = TypeVar("Self", bound="PairwiseHasher")
 
 
-class PairwiseHasher(NeuralHasher):
+class PairwiseHasher(NestedHasher):
     """Learn codes that predict words and labels, and bring documents with a common label together (eq:sph).
 
     The paper's PSH draws two mini-batches, pairs them document by document and samples every term with the ARM
@@ -74,6 +74,8 @@ class PairwiseHasher(NeuralHasher):
         Weight of the class posterior, relative to logits of mean size 1; 0 for none. None for 4 (8 / n_bits)^2, but at
         least 0.2; and for 0 with hidden layers or 1.5 labels or more per labelled document. The posterior is only used
         if at least half of the documents have labels, with 2 to 200 classes.
+    nested : bool, default=False
+        As for :class:`BernoulliVAE`. Each bit has the weights of a code of the shortest length that contains it.
     n_neighbours : int or None, default=None
         Number of neighbors whose words are predicted beside a document's own. None for 0 if at least half of the
         documents have labels, else as for :class:`BernoulliVAE`.
@@ -101,7 +103,7 @@ class PairwiseHasher(NeuralHasher):
 
     needs_labels = True
     default_epochs = 25
-    legacy_values: ClassVar[Mapping[str, Any]] = {"posterior_weight": 0}
+    legacy_values: ClassVar[Mapping[str, Any]] = {"posterior_weight": 0, "nested": False}
     posterior_: Posterior | None
 
     def __init__(
@@ -124,6 +126,7 @@ class PairwiseHasher(NeuralHasher):
         pair_distance: str = "expected",
         svm_share: float = 0.5,
         posterior_weight: float | None = None,
+        nested: bool = False,
         n_neighbours: int | None = None,
         neighbour_weight: float = 0.9,
         neighbour_dimensions: int = 128,
@@ -158,6 +161,7 @@ class PairwiseHasher(NeuralHasher):
         self.pair_distance = pair_distance
         self.svm_share = svm_share
         self.posterior_weight = posterior_weight
+        self.nested = nested
         self.n_neighbours = n_neighbours
         self.neighbour_weight = neighbour_weight
         self.neighbour_dimensions = neighbour_dimensions
@@ -195,38 +199,40 @@ class PairwiseHasher(NeuralHasher):
             validation = None
             if X_val.shape[0]:
                 validation = kind(X_val, ReconstructionTarget(X_val), labels=y_val, **options)
-            model = self._bernoulli_networks(batches, n_bits)
+            model = self._bernoulli_networks(batches, n_bits, prefixes=self._prefixes_of_round(n_bits, name))
             objective = self._objective(mostly_labelled, n_bits)
             return self._train(model, objective, batches, n_bits=n_bits, name=name, validation=validation)
 
         trained = self._train_rounds(X_train, train, seed, mostly_labelled=mostly_labelled)
         X_labelled, y_labelled = X_train[labelled], y_train[labelled]
-        weight = 0.0
+        lengths = self._length_per_bit()
+        weight: NDArray[np.float64] = np.zeros(len(lengths))
         if mostly_labelled:
-            weight = self._posterior_weight(y_labelled, is_hidden=len(trained.encoder_layers) > 1)
-        svm_share = self._svm_share(beside_posterior=weight > 0)
-        if svm_share and len(trained.encoder_layers) == 1:
+            is_hidden = len(trained.encoder_layers) > 1
+            weight = np.array([self._posterior_weight(y_labelled, int(n), is_hidden=is_hidden) for n in lengths])
+        shares = self._svm_shares(lengths, beside_posterior=bool(weight.any()))
+        if shares.any() and len(trained.encoder_layers) == 1:
             [(weights, bias)] = trained.encoder_layers
-            blended = blend_with_svms(weights, bias, X_labelled, y_labelled, svm_share, seed)
+            blended = blend_with_svms(weights, bias, X_labelled, y_labelled, shares, seed)
             trained = replace(trained, encoder_layers=[blended])
         self.posterior_ = None
-        if weight:
+        if weight.any():
             trained, logits = trained.with_logits_of_size_1(X_labelled)
-            self.posterior_ = fit_posterior(X_labelled, y_labelled, logits, weight, seed)
+            self.posterior_ = fit_posterior(X_labelled, y_labelled, logits, weight, seed, int(lengths[0]))
         self._finalize(trained, X_train)
 
-    def _posterior_weight(self, labels: Any, *, is_hidden: bool) -> float:
+    def _posterior_weight(self, labels: Any, n_bits: int, *, is_hidden: bool) -> float:
         """Return the weight of the class posterior, 0 if the number of classes does not allow for one."""
         if not has_posterior_classes(labels):
             return 0.0
         if self.posterior_weight is not None:
             return self.posterior_weight
-        return 0.0 if is_hidden else default_posterior_weight(self.n_bits, labels)
+        return 0.0 if is_hidden else default_posterior_weight(n_bits, labels)
 
-    def _svm_share(self, *, beside_posterior: bool) -> float:
-        if not beside_posterior:
-            return self.svm_share
-        return self.svm_share / 2 if self.n_bits >= LONG_CODE else 0.0
+    def _svm_shares(self, lengths: NDArray[np.int64], *, beside_posterior: bool) -> NDArray[np.float64]:
+        """Return the share of the NB-SVM in each bit, of codes of the given lengths."""
+        factors = np.where(lengths >= LONG_CODE, 0.5, 0.0) if beside_posterior else np.ones(len(lengths))
+        return self.svm_share * factors
 
     def _arrays_by_name(self) -> dict[str, NDArray[Any]]:
         arrays = super()._arrays_by_name()
@@ -261,7 +267,7 @@ class PairwiseHasher(NeuralHasher):
             words = ReconstructionTarget(X_train, neighbors, self.neighbour_weight)
             batches = LabelledPairSampler(X_train, words, train_pairs, is_similar, **options)
             validation = Batches(X_val, ReconstructionTarget(X_val), **options) if X_val.shape[0] else None
-            model = self._bernoulli_networks(batches, n_bits)
+            model = self._bernoulli_networks(batches, n_bits, prefixes=self._prefixes_of_round(n_bits, name))
             # At full weight from the start, pairs alone would give all documents one code: at first all are far enough
             # apart, so only similar pairs have a loss. The words spread the codes before the pairs' weight has risen.
             objective = self._objective(False, n_bits, pairs_only=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from fewbits.errors import ParameterError
+from fewbits.hashers._nested import NestedHasher
 from fewbits.hashers.anchor_graph import AnchorGraphHashing
 from fewbits.hashers.base import Hasher
 from fewbits.hashers.bernoulli_vae import BernoulliVAE
@@ -110,6 +111,7 @@ METHODS = {
         Method("pairwise", "PairwiseHasher (ours)", PairwiseHasher, SUPERVISED, "fewbits, docs/defaults.md"),
     )
 }
+NESTED_METHODS = tuple(name for name, method in METHODS.items() if issubclass(method.hasher, NestedHasher))
 HASHERS = {method.hasher.__name__: method.hasher for method in METHODS.values()}
 WITHOUT_LABELS, WITH_LABELS = "bernoulli-vae", "pairwise"  # default methods for texts
 OF_EMBEDDINGS = "itq"  # default method for embeddings: the other two model words

@@ -14,6 +14,7 @@ from fewbits.nn.data import Batch
 from fewbits.nn.gradient_estimators import GradientEstimator
 from fewbits.nn.layers import ReadoutLoss
 from fewbits.nn.models import GaussianNetworks, Model, UnfoldedStack
+from fewbits.nn.nested import NestedLoss
 
 BITS = "bits."  # in front of the names of sums over the documents of a batch, per bit
 
@@ -117,7 +118,7 @@ class PairLoss:
 class WeightedSum:
     """The weighted sum of several losses of a code; each loss's mean is recorded under its name at each evaluation."""
 
-    def __init__(self, losses: dict[str, tuple[float, ReadoutLoss]], record: dict[str, Tensor]) -> None:
+    def __init__(self, losses: dict[str, tuple[float, ReadoutLoss | NestedLoss]], record: dict[str, Tensor]) -> None:
         self.losses = losses  # weight and loss by name
         self.record = record
 
@@ -222,7 +223,7 @@ class Objective:
         total = self.estimator(logits, WeightedSum(losses, terms), generator, epoch=epoch).mean()
         prior = torch.tensor(self.weights.prior, device=logits.device)
         kl = ramp(*self.weights.kl, progress) * bernoulli_kl(logits, prior).mean()
-        pair = self._pair_term(logits, batch, ramp(*self.weights.pair, progress), epoch, generator)
+        pair = self._pair_term(logits, batch, model.prefixes, ramp(*self.weights.pair, progress), epoch, generator)
         for name, term in (("kl", kl), ("pair", pair)):
             if term is not None:
                 total = total + term
@@ -236,17 +237,25 @@ class Objective:
         return mean_terms(terms, steps) | bit_statistics(bits)
 
     def _pair_term(
-        self, logits: Tensor, batch: Batch, weight: float, epoch: int, generator: torch.Generator | None
+        self,
+        logits: Tensor,
+        batch: Batch,
+        prefixes: Sequence[int],
+        weight: float,
+        epoch: int,
+        generator: torch.Generator | None,
     ) -> Tensor | None:
         if batch.signs is None or not batch.signs.numel() or not weight:
             return None  # a single document forms no pair
-        if batch.signs.ndim == 2:
-            cost = self.pair_loss.balanced(logits, batch.signs)
-        elif self.sample_pairs:
-            cost = self.pair_loss.sampled(logits, batch.signs, self.estimator, generator, epoch=epoch)
-        else:
-            cost = self.pair_loss.expected(logits, batch.signs)
-        return weight * cost
+        costs = [self._pair_cost(logits[:, :length], batch.signs, epoch, generator) for length in prefixes]
+        return weight * torch.stack(costs).sum()
+
+    def _pair_cost(self, logits: Tensor, signs: Tensor, epoch: int, generator: torch.Generator | None) -> Tensor:
+        if signs.ndim == 2:
+            return self.pair_loss.balanced(logits, signs)
+        if self.sample_pairs:
+            return self.pair_loss.sampled(logits, signs, self.estimator, generator, epoch=epoch)
+        return self.pair_loss.expected(logits, signs)
 
 
 class SummarizedByMeans:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fewbits.nn.layers import Encoder, FirstLayer, SoftmaxReadout, SparseBatch, log_of_mean
+from fewbits.nn.nested import NestedReadout
 from fewbits.nn.rbm import RBM
 
 
@@ -25,13 +26,18 @@ class Networks(nn.Module):
     """An encoder, a decoder, and a classifier if there are labels."""
 
     encoder: Encoder
-    decoder: SoftmaxReadout
-    classifier: SoftmaxReadout | None
+    decoder: SoftmaxReadout | NestedReadout
+    classifier: SoftmaxReadout | NestedReadout | None
 
     @property
     def encoders(self) -> list[Encoder]:
         """Return all encoders; some methods have more than one."""
         return [module for module in self.modules() if isinstance(module, Encoder)]
+
+    def encoder_layers(self) -> list[tuple[Tensor, Tensor]]:
+        """Return weights (inputs, outputs) and bias of the layers from rows to the code."""
+        later = ((layer.weight.T, layer.bias) for layer in self.encoder.layers)
+        return [(self.encoder.words, self.encoder.bias), *later]  # type: ignore[list-item]
 
     def encode(self, rows: SparseBatch, generator: torch.Generator | None = None) -> Encoding:
         """Encode a batch with every encoder."""
@@ -53,13 +59,18 @@ class Shape:
     initial_scale: float = 0.03
     noise: bool | float = False  # True for data-dependent noise; a number for its fixed standard deviation
     has_large_labels: bool = False  # whether the classifier starts at Glorot's scale
+    prefixes: Sequence[int] = ()  # lengths of a nested code, each with readouts of its own; empty if it is not nested
 
 
 class Model(Networks):
     """A Bernoulli variational auto-encoder with an optional classifier on its code.
 
-    Its encoder gives the logits psi of q(z|x) (eq:Q), its decoder the likelihood of the words (eq:decoder).
+    Its encoder gives the logits psi of q(z|x) (eq:Q), its decoder the likelihood of the words (eq:decoder). A nested
+    code has a decoder and a classifier for each prefix; its first bits may come from a layer that was trained before.
     """
+
+    first_words: Tensor
+    first_bias: Tensor
 
     def __init__(
         self,
@@ -68,11 +79,16 @@ class Model(Networks):
         mean_labels: Tensor | None,
         generator: torch.Generator | None = None,
         decoded_words: Tensor | None = None,  # columns of the words that the decoder predicts; by default all
+        first_bits: tuple[Tensor, Tensor] | None = None,  # linear layer of bits that are not trained; by default none
     ) -> None:
         super().__init__()
+        self.prefixes = tuple(shape.prefixes) or (shape.n_bits,)
+        words, bias = first_bits or (torch.zeros(len(mean_row), 0), torch.zeros(0))
+        self.register_buffer("first_words", words, persistent=False)  # (features, first bits)
+        self.register_buffer("first_bias", bias, persistent=False)
         self.encoder = Encoder(
             len(mean_row),
-            shape.n_bits,
+            shape.n_bits - len(bias),
             hidden=shape.hidden,
             dropout=shape.dropout,
             word_dropout=shape.word_dropout,
@@ -81,17 +97,40 @@ class Model(Networks):
         )
         # The biases start as if every document were the mean one: codes need not learn what all documents share.
         decoded = mean_row if decoded_words is None else mean_row[decoded_words]
-        self.decoder = SoftmaxReadout(shape.n_bits, log_of_mean(decoded), generator=generator)
+        self.decoder = self._readout(log_of_mean(decoded), generator)
         self.classifier = None
         if mean_labels is not None:
             large = {"initial_scale": (2 / (shape.n_bits + len(mean_labels))) ** 0.5}
             start = large if shape.has_large_labels else {}
-            self.classifier = SoftmaxReadout(shape.n_bits, log_of_mean(mean_labels), **start, generator=generator)
+            self.classifier = self._readout(log_of_mean(mean_labels), generator, **start)
         self.fixed_noise = 0.0 if isinstance(shape.noise, bool) else float(shape.noise)
         self.noise_scale = nn.Linear(shape.n_bits, shape.n_bits) if shape.noise is True else None
         if self.noise_scale is not None:
             nn.init.zeros_(self.noise_scale.weight)
             nn.init.constant_(self.noise_scale.bias, -2.0)  # an initial standard deviation of about 0.13
+
+    def _readout(
+        self, bias: Tensor, generator: torch.Generator | None, **start: float
+    ) -> SoftmaxReadout | NestedReadout:
+        def make(length: int) -> SoftmaxReadout:
+            return SoftmaxReadout(length, bias, **start, generator=generator)
+
+        return make(self.prefixes[0]) if len(self.prefixes) == 1 else NestedReadout(self.prefixes, make)
+
+    def encoder_layers(self) -> list[tuple[Tensor, Tensor]]:
+        """Return weights and bias of the layers; those of the bits that are not trained are in front of the others."""
+        if not len(self.first_bias):
+            return super().encoder_layers()
+        [(words, bias)] = super().encoder_layers()  # only a linear encoder has such bits
+        return [(torch.cat([self.first_words, words], dim=1), torch.cat([self.first_bias, bias]))]
+
+    def encode(self, rows: SparseBatch, generator: torch.Generator | None = None) -> Encoding:
+        """Encode a batch; the bits that are not trained come first."""
+        encoding = super().encode(rows, generator)
+        if not len(self.first_bias):
+            return encoding
+        first = rows.matmul(self.first_words) + self.first_bias
+        return encoding._replace(outputs=[torch.cat([first, *encoding.outputs], dim=1)])
 
     def noise(self, logits: Tensor, generator: torch.Generator | None) -> Tensor | None:
         """Draw NASH's noise sigma eps on the code before the decoder; None if there is none.

@@ -27,6 +27,7 @@ from fewbits.search.fitting import (
     fit_texts,
     make_documents,
     store_fitted,
+    truncate_codes,
 )
 from fewbits.search.rerank import Hit, SearchOptions
 from fewbits.search.snapshot import EngineStore, Snapshot
@@ -65,6 +66,7 @@ class SearchEngine:
         verbose: bool = False,
         notes: Mapping[str, Any] | None = None,
         language: str | None = None,
+        nested: bool = False,
     ) -> SearchEngine:
         """Fit a model to documents, which may be a stream: their texts are never all in memory.
 
@@ -81,8 +83,11 @@ class SearchEngine:
             Show progress on standard error; JSON to save with the engine.
         language : str, optional
             Language whose inflections searches ignore, such as "english"; "none" for none. By default it is guessed.
+        nested : bool, default=False
+            Whether every prefix of 8, 16, 32, ... bits is trained as a code of its own, so that :meth:`save` can
+            choose the length later; ``n_bits`` must be a power of two.
         """
-        options = FitOptions(n_bits, method, random_state, learn_from, verbose, notes, language)
+        options = FitOptions(n_bits, method, random_state, learn_from, verbose, notes, language, nested)
         return cls(EngineStore(EngineState(*fit_texts(documents, vectorizer, options))))
 
     @classmethod
@@ -136,9 +141,15 @@ class SearchEngine:
         """
         return cls(EngineStore.open(Path(folder), verify=verify))
 
-    def save(self, folder: str | Path) -> None:
-        """Save to a folder, which is replaced as a whole; to make later changes in it, :meth:`load` it."""
-        self._store.latest().state.save(Path(folder))
+    def save(self, folder: str | Path, *, n_bits: int | None = None) -> None:
+        """Save to a folder, which is replaced as a whole; to make later changes in it, :meth:`load` it.
+
+        With ``n_bits``, the engine in the folder has the first bits of nested codes; this one is not changed.
+        """
+        state = self._store.latest().state
+        if n_bits is not None:
+            state = EngineState(*truncate_codes(state.model, state.database, n_bits))
+        state.save(Path(folder))
 
     @property
     def features(self) -> TextVectorizer | Embeddings:

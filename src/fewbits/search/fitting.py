@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,18 @@ from sklearn.utils import check_random_state
 from fewbits.codes import check_n_bits, unpack
 from fewbits.data.document import Document, DocumentId, is_missing
 from fewbits.data.labels import label_table
-from fewbits.errors import DataError
+from fewbits.errors import DataError, ParameterError
 from fewbits.features import Embeddings, TextVectorizer
+from fewbits.hashers._nested import nested_lengths
 from fewbits.hashers.base import Hasher
-from fewbits.hashers.registry import OF_EMBEDDINGS, WITH_LABELS, WITHOUT_LABELS, find_method, make_hasher
+from fewbits.hashers.registry import (
+    NESTED_METHODS,
+    OF_EMBEDDINGS,
+    WITH_LABELS,
+    WITHOUT_LABELS,
+    find_method,
+    make_hasher,
+)
 from fewbits.search.calibration import calibrate, split_held_out
 from fewbits.search.drift import SAMPLED_TEXTS, unknown_share
 from fewbits.search.encoder import Encoder, Model, ModelInfo, nonzero_rows
@@ -47,12 +56,18 @@ class FitOptions:
     verbose: bool = False
     notes: Mapping[str, Any] | None = None  # JSON from the caller, saved with the engine
     language: str | None = None  # of the stemmer; None to guess it
+    nested: bool = False  # whether every prefix of 8, 16, 32, ... bits is trained as a code of its own
 
     def __post_init__(self) -> None:
         check_n_bits(self.n_bits)
         check_language(self.language)
         if self.method is not None:
             find_method(self.method)
+        if self.nested:
+            nested_lengths(self.n_bits)
+            if self.method is not None and self.method not in NESTED_METHODS:
+                allowed = ", ".join(NESTED_METHODS)
+                raise ParameterError("the method has no nested codes", allowed=allowed, got=self.method)
         if self.learn_from is not None:
             check_whole_number("learn_from", self.learn_from, 2)
 
@@ -102,7 +117,8 @@ def _fit(features: TextVectorizer | Embeddings, rows: Any, database: Database, o
     with database.reading() as connection:
         labels, label_names = label_table(labels for _, _, labels, _ in Reader(connection).listed())
     method = options.method or (WITH_LABELS if len(label_names) > 1 else WITHOUT_LABELS)
-    hasher = make_hasher(method, options.n_bits, options.random_state)
+    nested = {"nested": True} if options.nested else {}
+    hasher = make_hasher(method, options.n_bits, options.random_state, **nested)
     if options.verbose and "verbose" in hasher.get_params():
         hasher.set_params(verbose=True)
     nonzero = np.flatnonzero(nonzero_rows(rows))
@@ -172,6 +188,22 @@ def _encode_all(
         notes=dict(notes),
     )
     return Model(encoder.features, encoder.hasher, info)
+
+
+def truncate_codes(model: Model, database: Database, n_bits: int) -> tuple[Model, Database]:
+    """Encode the documents with the first bits of a nested code, without training.
+
+    The likelihood of the same label was measured for distances of the whole code, and does not hold for a prefix.
+    """
+    info = replace(model.info, bit_balance=model.info.bit_balance[:n_bits], same_label=None)
+    shorter = Model(model.features, model.hasher.truncate(n_bits), info)
+    copy = create_database()
+    with database.reading() as connection, record_change(copy) as writer:
+        stored = (one for _, one in Reader(connection).stored_documents())
+        for are_new, documents in groupby(stored, key=lambda one: one.is_new):
+            put = partial(writer.insert, are_new=are_new)
+            encode_and_store(writer, shorter, (one.document() for one in documents), None, put)
+    return shorter, copy
 
 
 def checked(documents: Iterable[Document]) -> Iterator[Document]:
