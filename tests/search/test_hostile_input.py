@@ -6,15 +6,17 @@ import re
 import time
 import unicodedata
 from collections.abc import Callable
+from itertools import product
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fewbits import Condition
+from fewbits import Condition, SearchEngine
 from fewbits.errors import ParameterError
 from fewbits.features import TextVectorizer
-from fewbits.search.store.filters import MAX_CONDITION, OPERATORS
+from fewbits.search.store.filters import MAX_CONDITION, OPERATORS, strictest
 from fewbits.search.words import parse, possible_fields, split, word_spans
 
 LENGTH = 50_000  # characters: half of what the service takes, as a quadratic function would take ten seconds
@@ -92,3 +94,48 @@ def test_a_condition_has_a_field_an_operator_and_a_value_that_can_be_stored(
     if isinstance(condition.value, (int, float)):
         assert abs(condition.value) < 2**63 or isinstance(condition.value, float)
         assert condition.value - condition.value == 0  # neither infinite nor NaN
+
+
+VALUES = st.sampled_from([-1, 0, 1.5, 2, "2", "1e1", "", "a", "ab", "b", "é", "10", True, None])
+BOUNDS = st.sampled_from(["-1", "0", "1.5", "2", "10", "a", "ab", "zz", "", "é", "1e1"])
+CONDITIONS = st.builds(
+    lambda field, operator, bound: Condition.parse(f"{field}{operator}{bound}"),
+    st.sampled_from("xy"),
+    st.sampled_from(OPERATORS),
+    BOUNDS,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.dictionaries(st.sampled_from("xy"), VALUES | st.lists(VALUES, max_size=3)), min_size=2, max_size=12),
+    st.lists(CONDITIONS, max_size=6),
+)
+def test_many_conditions_are_met_by_the_documents_that_meet_each(
+    metadata: list[dict[str, object]], conditions: list[Condition]
+) -> None:
+    texts = [f"boat number {number}" for number in range(len(metadata))]
+    engine = SearchEngine.from_texts(texts, metadata=metadata, n_bits=8, method="lsh")
+    with engine.snapshot() as snapshot:
+        each = [set(snapshot.reader.matching([], [condition]).tolist()) for condition in conditions]
+        expected = set.intersection(*each) if each else None
+        found = snapshot.reader.matching([], conditions).tolist() if each else None
+    assert found is None or (set(found) == expected and len(found) == len(set(found)))
+
+
+def test_the_strictest_of_many_conditions_is_read_once() -> None:
+    conditions = [Condition("year", operator, bound) for operator in (">=", ">", "<", "<=") for bound in range(500)]
+    needed = strictest(conditions)
+    assert sorted((one.operator, one.value) for one in needed) == [("<", 0), (">", 499)]
+
+
+def test_explaining_a_long_text_takes_no_more_than_a_few_seconds() -> None:
+    generator = np.random.default_rng(0)
+    words = ["".join(letters) for letters in product("abcdefghijklmnopq", "abcdefghijk", "abcdefghij", "abcdefghi")]
+    texts = [" ".join(generator.choice(words, 100)) for _ in range(2_000)]
+    long = " ".join(words)
+    engine = SearchEngine.from_texts([*texts, long], n_bits=64, method="itq")
+    assert cpu_seconds(lambda: engine.explain(long, 2_000)) < 2
+    explained = engine.explain(long, 2_000)
+    assert explained.distance == 0
+    assert all(bit.query_words for bit in explained.bits)

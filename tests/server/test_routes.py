@@ -7,6 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from fewbits import Document, SearchEngine
+from fewbits.search.store.reader import Reader
 from fewbits.server.app import create_app
 from fewbits.server.schemas import Settings
 from helpers.corpora import tiny_documents
@@ -258,3 +259,21 @@ def test_a_hit_that_words_alone_found_is_explained_by_words(writable: TestClient
     assert why["words"] == [{"word": "корабль", "weight": 1.0}]
     unknown = writable.post("/v1/explain", json={"query": "qwxzy", "hit": "новый"})
     assert error_of(unknown)["what"] == "the query has no known word"
+
+
+def test_a_search_by_radius_reads_no_more_documents_than_it_returns(
+    shared_engine: SearchEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    stored = Reader.stored
+
+    def count(self: Reader, positions: list[int]) -> object:
+        read.append(len(positions))
+        return stored(self, positions)
+
+    monkeypatch.setattr(Reader, "stored", count)
+    with serving(create_app(shared_engine, Settings(hits=5), use_umap=False)) as client:
+        read.clear()
+        answer = client.post("/v1/search", json={"query": "boat", "radius": 20}).json()
+    assert (answer["total"], len(answer["hits"])) == (60, 5)
+    assert read == [5]

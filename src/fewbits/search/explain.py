@@ -19,6 +19,7 @@ from fewbits.search.store.reader import Positions, Reader
 from fewbits.validation import evenly_spaced
 
 MAX_WORDS = 5  # per bit
+MAX_LEFT_OUT = 1_000  # words of a text whose effects are computed, as their cost grows with the square of the number
 MAX_PULLING = 8  # words that move all of a code
 BLOCK_VALUES = 1 << 22  # values of rows in memory at a time; a book has many words
 SAMPLE = 10_000  # documents from which words and examples of bits are computed
@@ -190,22 +191,23 @@ class _Side:
     row: Any  # (1, features)
     bits: NDArray[np.bool_]  # (bits,)
     margins: NDArray[np.float32]  # (bits,)
-    effects: NDArray[np.float32]  # (words of the row, bits): change of the margin by each word
+    words: NDArray[np.int64]  # places in the row of the words with the largest values
+    effects: NDArray[np.float32]  # (words, bits): change of the margin by each of them
 
     @classmethod
     def of(cls, encoder: Encoder, row: Any) -> _Side:
-        """Compute the margins of a row with all its words, and without each.
+        """Compute the margins of a row with all its words, and without each of those with the largest values.
 
         For a linear hasher the effect of a word is its weight times its tf-idf value.
         """
         margins = encoder.hasher.margins(row)
-        count = len(row.indices)
-        block = max(1, BLOCK_VALUES // count)
+        words = np.sort(np.argsort(-row.data, kind="stable")[:MAX_LEFT_OUT])
+        block = max(1, BLOCK_VALUES // len(row.indices))
         without = [
-            encoder.hasher.margins(_without_each(row, np.arange(start, min(count, start + block))))
-            for start in range(0, count, block)
+            encoder.hasher.margins(_without_each(row, words[start : start + block]))
+            for start in range(0, len(words), block)
         ]
-        return cls(row, margins[0] >= 0, margins[0], margins - np.concatenate(without))
+        return cls(row, margins[0] >= 0, margins[0], words, margins - np.concatenate(without))
 
     def deciding_words(self, bit: int, vocabulary: list[str]) -> tuple[DecidingWord, ...]:
         """Return the words that moved a bit most towards its value."""
@@ -213,7 +215,7 @@ class _Side:
         towards = effects if self.bits[bit] else -effects
         order = np.argsort(-towards, kind="stable")[:MAX_WORDS]
         return tuple(
-            DecidingWord(vocabulary[self.row.indices[place]], round(float(effects[place]), 4))
+            DecidingWord(vocabulary[self.row.indices[self.words[place]]], round(float(effects[place]), 4))
             for place in order
             if towards[place] > 0
         )

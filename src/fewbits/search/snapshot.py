@@ -219,8 +219,12 @@ class Snapshot:
 
     def within(self, codes: Packed, radius: int, allowed: Allowed | None) -> list[list[Hit]]:
         """Return the documents that differ in at most ``radius`` bits from each code."""
+        return self._hits(self.rank_within(codes, radius, allowed))
+
+    def rank_within(self, codes: Packed, radius: int, allowed: Allowed | None) -> list[Ranked]:
+        """Rank the documents that differ in at most ``radius`` bits from each code, without reading them."""
         answers = self.index.within(codes, radius, among=coded(self.index, allowed))
-        return self._hits([Ranked.by_distance(answer, self.index.n_bits) for answer in answers])
+        return [Ranked.by_distance(answer, self.index.n_bits) for answer in answers]
 
     def _options(self, k: int | None, options: SearchOptions, default: str | None = None) -> RankOptions:
         """Check the options of a search, and find the documents that pass its filters."""

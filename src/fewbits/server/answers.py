@@ -9,7 +9,7 @@ from fewbits.errors import DataError
 from fewbits.search import DecidingWord, Explanation, Hit, SearchEngine, Snapshot
 from fewbits.search.calibration import Calibration
 from fewbits.search.facets import Facet, FacetCache, count_facets, count_matches, find_matches, parsed_for
-from fewbits.search.rerank import CODES, OLD_RANKS
+from fewbits.search.rerank import CODES, OLD_RANKS, read_hits
 from fewbits.search.snippets import Highlighter, highlighter_for
 from fewbits.search.words import ParsedQuery, plain
 from fewbits.server.overview import Example, Region, find_examples
@@ -51,8 +51,9 @@ class Answers:
         """Return all documents within a distance of a text, at most as many as a response may have."""
         with self._engine.snapshot() as snapshot:
             code = snapshot.model.encode_query(query).codes
-            [hits] = snapshot.within(code, radius, snapshot.allowed(params.labels, params.where, None))
-            return self._respond(snapshot, hits[: self._settings.hits], params, options, query, total=len(hits))
+            [ranked] = snapshot.rank_within(code, radius, snapshot.allowed(params.labels, params.where, None))
+            [hits] = read_hits([ranked.take(slice(self._settings.hits))], snapshot.reader)  # not all that were found
+            return self._respond(snapshot, hits, params, options, query, total=len(ranked.positions))
 
     def explain(self, query: str | None, id: DocumentId | None, hit: DocumentId) -> ExplainResponse:
         """Explain a hit of a text, or of the document with an id, by words and by codes.

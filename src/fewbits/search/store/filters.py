@@ -22,6 +22,7 @@ SHOWN_NAMES = 8  # existing names that an explanation lists
 OPERATORS = (">=", "<=", "!=", "=", ">", "<")
 MAX_CONDITION = 1_000  # characters of a written condition
 _OPERATOR = re.compile(r">=|<=|!=|[=<>]")
+EQUAL = "SELECT position FROM facets WHERE field = ? AND value IN (?, ?)"
 # A string that reads as a number counts as the number: in a CSV file all values are strings.
 _NUMBER = "(typeof(value) != 'text' OR (value GLOB '*[0-9]*' AND NOT value GLOB '*[^0-9.eE+-]*'))"
 
@@ -83,11 +84,41 @@ def parse_conditions(where: Sequence[str | Condition]) -> list[Condition]:
     return [one if isinstance(one, Condition) else Condition.parse(one) for one in where]
 
 
+def strictest(conditions: Sequence[Condition]) -> list[Condition]:
+    """Leave out the conditions that others imply, so that each field is read at most once per direction.
+
+    A value above the larger of two bounds is above both, and so is an item of a list.
+    """
+    kept: dict[tuple[Any, ...], Condition] = {}
+    for condition in conditions:
+        operator, value = condition.operator, condition.value
+        if operator in ("=", "!="):
+            kept[condition.field, operator, repr(value)] = condition
+            continue
+        key = (condition.field, operator[0], isinstance(value, str))
+        other = kept.get(key)
+        if other is None or _is_stricter(operator, value, other):
+            kept[key] = condition
+    return list(kept.values())
+
+
+def _is_stricter(operator: str, value: Any, other: Condition) -> bool:
+    if value == other.value:
+        return len(operator) < len(other.operator)  # > than >=
+    return (value > other.value) == (operator[0] == ">")
+
+
 def filter_sql(labels: Sequence[str], conditions: Sequence[Condition]) -> tuple[str, tuple[Any, ...]]:
     """Return a query for the positions of documents with one of the labels, if any, that pass all conditions."""
     if isinstance(labels, str):
         raise ParameterError("labels must be a list", got=repr(labels), hint="Pass [label].")
-    parts = [condition.as_sql() for condition in conditions]
+    needed = strictest(conditions)
+    parts = [condition.as_sql() for condition in needed if condition.operator != "!="]
+    unequal = [values for condition in needed if condition.operator == "!=" for values in [condition.as_sql()[1]]]
+    if unequal:  # together, because each alone lists almost all documents
+        excluded = " UNION ALL ".join([EQUAL] * len(unequal))
+        query = f"SELECT position FROM documents WHERE position NOT IN ({excluded})"
+        parts.append((query, tuple(value for values in unequal for value in values)))
     if labels:
         parts.append(("SELECT position FROM labels WHERE label IN (SELECT value FROM json_each(?))", (_json(labels),)))
     query = " INTERSECT ".join(query for query, _ in parts)
