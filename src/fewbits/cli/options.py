@@ -81,6 +81,18 @@ class ReadOptions:
 
 
 @dataclass(frozen=True)
+class DuplicateFileOptions(ReadOptions):
+    """Options of a file whose texts are compared."""
+
+    text: TextFields = None
+    id: IdField = None
+
+    def reading_texts(self) -> dict[str, Any]:
+        """Return the options as keyword arguments of ``read_documents``."""
+        return {**self.reading(), "text": self.text or ["text"], "id": self.id}
+
+
+@dataclass(frozen=True)
 class FieldOptions(ReadOptions):
     """Options that map the fields of a file to the parts of a document."""
 
@@ -155,7 +167,7 @@ class SearchOptions:
         }
 
 
-OPTION_GROUPS = (ReadOptions, FieldOptions, DocumentOptions, ChangeOptions, SearchOptions)
+OPTION_GROUPS = (ReadOptions, DuplicateFileOptions, FieldOptions, DocumentOptions, ChangeOptions, SearchOptions)
 
 
 def renamed(name: str, value: Value | None, old_name: str, old_value: Value | None) -> Value | None:

@@ -25,6 +25,7 @@ class ReadReport:
     """What was left out of a stream of records, and which fields were empty; complete when the stream has ended."""
 
     read: int = 0
+    position: int = -1  # of the record that was read last, counting those that were skipped
     skipped: int = 0
     errors: list[str] = field(default_factory=list)  # of the first records that were skipped
     empty: dict[str, list[str]] = field(default_factory=dict)  # by field, the first places without a value
@@ -195,6 +196,7 @@ def _documents(records: Records, fields: Fields, report: ReadReport, *, skip: bo
             continue
         for name in empty:
             report.note_empty(name, where)
+        report.position = position
         yield document
 
 
@@ -235,7 +237,8 @@ class _Texts:
         paths = sorted(path for path in self.path.rglob("*.txt") if path.is_file())
         if not paths:
             raise DataError(f"{self.path} contains no documents", allowed=".txt files, also in subfolders")
-        for path in paths:
+        for position, path in enumerate(paths):
+            self.report.position = position
             name = path.relative_to(self.path)
             yield from self._document(path, name.as_posix(), name.parts[-2:-1])
 
@@ -255,10 +258,15 @@ def write_documents(path: Path, documents: Iterable[Document]) -> int:
 
     The fields are id, text, labels and those of the metadata.
     """
+    return write_records(path, map(_as_record, documents))
+
+
+def write_records(path: Path, records: Iterable[Record]) -> int:
+    """Write records as JSON Lines with all their fields, atomically, and return their number."""
     count = 0
     with atomic_write(Path(path)) as stream:
-        for document in documents:
-            stream.write((json.dumps(_as_record(document), ensure_ascii=False) + "\n").encode())
+        for record in records:
+            stream.write((json.dumps(record, ensure_ascii=False, default=str) + "\n").encode("utf-8", "replace"))
             count += 1
     return count
 

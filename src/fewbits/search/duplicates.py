@@ -1,133 +1,171 @@
-"""Near-duplicates: documents with near codes and nearly equal tf-idf rows.
-
-Codes select the candidates, because comparing codes is cheap; but documents on one topic also have near codes, so the
-cosine of the tf-idf rows decides. Pairs are found by prefix filtering.
-"""
+"""Near-duplicates of a collection, of an engine, and of one text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
-from fewbits.codes import Packed, differing_bits, unpack
 from fewbits.data.document import Document, DocumentId
-from fewbits.errors import ParameterError
-from fewbits.index import Index
-from fewbits.index.multi_index import Groups
-from fewbits.search.explain import TermVectors
-from fewbits.search.store.reader import Positions
+from fewbits.errors import DataError
+from fewbits.search.code_groups import duplicate_groups
+from fewbits.search.near_duplicates import (
+    LEAST_SIMILARITY,
+    LONGEST,
+    MIN_SIMILARITY,
+    DuplicateOptions,
+    FoundPairs,
+    RowMatch,
+    Texts,
+    check_min_similarity,
+    describe_matches,
+    find_pairs,
+    group_rows,
+)
+from fewbits.search.text_differences import Change, describe_change, same_numbers
+from fewbits.search.word_rows import IGNORE, SAME
+from fewbits.search.words import plain, split
 
-MIN_SIMILARITY = 0.8  # default minimum cosine of near-duplicates
-ROUNDING = 1e-5  # of a cosine in 32 bits
-PAIRS = 1 << 20  # compared at a time
-MAX_PARTS = 8  # of a code; at larger radii prefix filtering alone selects the pairs
+if TYPE_CHECKING:
+    from fewbits.search.lexical import LexicalSnapshot
+    from fewbits.search.snapshot import Snapshot
+
+RADIUS = 3  # bits that may differ, where codes decide
+CANDIDATES = 50  # documents with the words of a text that it is compared with
+
+
+@dataclass(frozen=True)
+class NearDuplicate:
+    """A document that a text nearly repeats, how similar they are, and what differs; ``id`` is None for a new text."""
+
+    id: DocumentId | None
+    of: DocumentId
+    similarity: float  # cosine of the tf-idf weights of all words
+    reason: str
+    changes: tuple[Change, ...]  # from ``of`` to ``id``
 
 
 @dataclass(frozen=True)
 class DuplicateGroup:
-    """Documents connected by a chain of near-duplicates; the first in order of insertion represents the others."""
+    """Documents connected by a chain of near-duplicates; the representative stays, as do ``kept`` of the others.
+
+    ``matches`` says for each of the others which document it nearly repeats. Codes alone give none.
+    """
 
     representative: DocumentId
     others: tuple[DocumentId, ...]
+    kept: tuple[DocumentId, ...] = ()
+    matches: tuple[NearDuplicate, ...] = ()
+
+    @property
+    def left_out(self) -> tuple[DocumentId, ...]:
+        """Return the documents that do not stay."""
+        kept = set(self.kept)
+        return tuple(id for id in self.others if id not in kept)
 
 
 def without_duplicates(documents: Iterable[Document], groups: Iterable[DuplicateGroup]) -> Iterator[Document]:
-    """Leave out the documents that another one represents."""
-    left_out = {id for group in groups for id in group.others}
+    """Leave out the documents that do not stay."""
+    left_out = {id for group in groups for id in group.left_out}
     return (document for document in documents if document.id not in left_out)
 
 
-def check_min_similarity(value: float) -> float:
-    """Return a valid minimum cosine."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise ParameterError("min_similarity, a cosine, is out of range", allowed="0 to 1", got=repr(value))
-    return float(value)
+def make_groups(
+    found: FoundPairs, texts: Texts, ids: Sequence[DocumentId] | Mapping[int, DocumentId], options: DuplicateOptions
+) -> list[DuplicateGroup]:
+    """Return the groups of a collection, with what differs in each; ``ids`` are those of the rows."""
+    lengths = [len(text) for text in texts()] if options.prefer == LONGEST else None
+    groups = group_rows(found, options, lengths)
+    described = iter(name_matches([match for group in groups for match in group.matches], texts, ids))
+    return [
+        DuplicateGroup(
+            ids[group.kept[0]],
+            tuple(ids[match.row] for match in group.matches),
+            tuple(ids[row] for row in group.kept[1:]),
+            tuple(islice(described, len(group.matches))),
+        )
+        for group in groups
+    ]
 
 
-def duplicate_groups(index: Index, vectors: TermVectors | None, radius: int, min_similarity: float) -> list[Positions]:
-    """Return groups of two or more documents that are connected by near-duplicates, in order of insertion.
+def name_matches(
+    matches: Sequence[RowMatch], texts: Texts, ids: Sequence[DocumentId] | Mapping[int, DocumentId]
+) -> Iterator[NearDuplicate]:
+    """Yield matches with the ids of their rows and what differs."""
+    for match, difference in zip(matches, describe_matches(texts, matches), strict=True):
+        similarity = round(match.similarity, 4)
+        yield NearDuplicate(ids[match.row], ids[match.of], similarity, difference.reason, difference.changes)
 
-    Without term vectors codes alone decide.
-    """
+
+def duplicates_of_engine(
+    snapshot: Snapshot, radius: int | None, min_similarity: float, numbers: str, keep: int, prefer: str
+) -> list[DuplicateGroup]:
+    """Return the groups of an engine: by words, or by codes if there is a radius or there are no texts."""
     check_min_similarity(min_similarity)
-    positions, codes = index.arrays()
-    groups = index.near_groups(radius)
-    if vectors is not None and min_similarity:
-        candidates = np.flatnonzero(np.bincount(groups)[groups] > 1) if len(groups) else groups
-        rows = vectors.rows(positions[candidates])
-        similar = _similar_groups(rows, codes[candidates], index.n_bits, radius, min_similarity - ROUNDING)
-        groups = np.arange(len(groups))
-        groups[candidates] = candidates[_first_of(similar)]
-    order = np.argsort(groups, kind="stable")
-    members = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
-    return [positions[rows] for rows in members if len(rows) > 1]
+    if radius is not None or min_similarity == 0 or not snapshot.model.takes_text:
+        return _by_codes(snapshot, RADIUS if radius is None else radius, min_similarity)
+    options = DuplicateOptions(check_min_similarity(min_similarity, LEAST_SIMILARITY), numbers, keep, prefer)
+    reader = snapshot.reader
 
+    def texts() -> Iterator[str]:
+        return (document.text for document in reader.all())
 
-def _similar_groups(rows: Any, codes: Packed, n_bits: int, radius: int, least: float) -> Groups:
-    """Return a group number per row; rows are connected by pairs with near codes and a cosine of at least ``least``."""
-    found = [np.zeros((2, 0), np.int64)]
-    for left, right in _candidates(rows, codes, n_bits, radius, least):
-        near = differing_bits(codes[left], codes[right]) <= radius
-        left, right = left[near], right[near]
-        cosines = np.asarray(rows[left].multiply(rows[right]).sum(axis=1)).ravel()
-        found.append(np.stack([left, right])[:, cosines >= least])
-    left, right = np.concatenate(found, axis=1)
-    graph = sparse.coo_array((np.ones(len(left), bool), (left, right)), shape=(rows.shape[0], rows.shape[0]))
-    groups: Groups = connected_components(graph, directed=False)[1]
-    return groups
-
-
-def _candidates(
-    rows: Any, codes: Packed, n_bits: int, radius: int, least: float
-) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield pairs of rows, including all with near codes and a cosine of at least ``least``.
-
-    By prefix filtering such a pair shares a word of both prefixes, the rarest words of a row. By the pigeonhole
-    principle their codes agree in one of radius + 1 parts. So for each part only rows are compared that share a word of
-    their prefixes and agree in the part.
-    """
-    owners, words = _prefixes(rows, least)
-    bits = unpack(codes, n_bits)
-    parts = (
-        np.array_split(np.arange(n_bits), max(radius + 1, -(-n_bits // 62))) if radius < MAX_PARTS else [np.arange(0)]
+    found = snapshot.state.duplicate_cache.at(
+        snapshot.version, min_similarity, numbers, lambda: find_pairs(texts, min_similarity, numbers)
     )
-    for part in parts:
-        _, key = np.unique(bits[:, part] @ (1 << np.arange(len(part))), return_inverse=True)
-        shared, column = np.unique(words * (len(codes) + 1) + key[owners], return_inverse=True)
-        table = sparse.csr_array((np.ones(len(owners), np.int8), (owners, column)), (len(codes), len(shared)))
-        rows_per_key = np.bincount(column, minlength=len(shared))
-        pairs_of_row = np.bincount(owners, weights=rows_per_key[column], minlength=len(codes))  # at most
-        transposed = sparse.csr_array(table.T)
-        start = 0
-        for end in (np.flatnonzero(np.diff(np.cumsum(pairs_of_row) // PAIRS, append=-1)) + 1).tolist():
-            pairs = (table[start:end] @ transposed).tocoo()
-            left, right = pairs.row.astype(np.int64) + start, pairs.col.astype(np.int64)
-            yield left[left < right], right[left < right]
-            start = end
+    ids = [id for _, id, _, _ in sorted(reader.listed(), key=lambda row: row[0])]
+    return make_groups(found, texts, ids, options)
 
 
-def _prefixes(rows: Any, least: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the prefix of each row, as rows and words: its rarest words.
+def _by_codes(snapshot: Snapshot, radius: int, min_similarity: float) -> list[DuplicateGroup]:
+    vectors = snapshot.term_vectors if snapshot.model.takes_text else None
+    groups = duplicate_groups(snapshot.index, vectors, radius, min_similarity)
+    ids = snapshot.reader.ids_of(np.concatenate(groups)) if groups else {}
+    named = ([ids[position] for position in group.tolist()] for group in groups)
+    return [DuplicateGroup(first, tuple(others)) for first, *others in named]
 
-    The other words of a row are together too short a vector for a cosine of ``least``, so rows with such a cosine share
-    a word of their prefixes.
+
+def duplicate_of(
+    snapshot: Snapshot, text: str, min_similarity: float = MIN_SIMILARITY, numbers: str = SAME
+) -> NearDuplicate | None:
+    """Return the document that a text nearly repeats; None if there is none.
+
+    Documents with its words are compared with it. Words are weighted by the frequencies of the lexical index, in which
+    the forms of a word are one.
     """
-    counts = np.bincount(rows.indices, minlength=rows.shape[1])
-    owners = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
-    order = np.lexsort((rows.indices, -counts[rows.indices], owners))  # within a row the most frequent word first
-    sums = np.cumsum(rows.data[order].astype(np.float64) ** 2)
-    before_row = np.concatenate([[0.0], sums])[rows.indptr[:-1]]
-    kept = sums - before_row[owners] >= least**2  # the words up to this one may reach the cosine
-    return owners[kept], rows.indices[order[kept]].astype(np.int64)
+    options = DuplicateOptions(check_min_similarity(min_similarity, LEAST_SIMILARITY), numbers)
+    if snapshot.words is None:
+        raise DataError("the engine has no texts", allowed="an engine created from texts, or with texts and an encoder")
+    if not isinstance(text, str):
+        raise DataError("the text is not a text", allowed="a string", got=repr(text)[:60])
+    near = snapshot.words.search(plain(text), CANDIDATES)
+    best: tuple[float, Document] | None = None
+    for document in snapshot.reader.get(sorted(near.positions.tolist())):
+        cosine = _cosine(text, document.text, snapshot.words, numbers)
+        agrees = numbers != SAME or same_numbers(document.text, text)
+        if cosine >= options.min_similarity and agrees and (best is None or cosine > best[0]):
+            best = cosine, document
+    if best is None:
+        return None
+    cosine, document = best
+    return NearDuplicate(None, document.id, round(cosine, 4), *describe_change(document.text, text))
 
 
-def _first_of(groups: Groups) -> NDArray[np.int64]:
-    """Return for each member the first member of its group."""
-    _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
-    return first[inverse.ravel()]
+def _cosine(left: str, right: str, words: LexicalSnapshot, numbers: str) -> float:
+    """Return the cosine of the tf-idf weights of two texts."""
+    vectors = []
+    for text in (left, right):
+        counts = Counter(word for word in split(text).words.split() if numbers != IGNORE or not _has_digit(word))
+        weights = {word: count * words.inverse_frequency(word) for word, count in counts.items()}
+        norm = math.sqrt(sum(weight**2 for weight in weights.values()))
+        vectors.append({word: weight / norm for word, weight in weights.items()})
+    return min(1.0, sum(weight * vectors[1].get(word, 0.0) for word, weight in vectors[0].items()))
+
+
+def _has_digit(word: str) -> bool:
+    return any(map(str.isdigit, word))

@@ -16,7 +16,7 @@ from fewbits.data.document import Document, DocumentId
 from fewbits.errors import DataError
 from fewbits.features import Embeddings, TextVectorizer
 from fewbits.hashers.base import Hasher
-from fewbits.search.duplicates import MIN_SIMILARITY, DuplicateGroup
+from fewbits.search.duplicates import DuplicateGroup, NearDuplicate, duplicate_of, duplicates_of_engine
 from fewbits.search.encoder import nonzero_rows
 from fewbits.search.explain import BitMeaning, Explanation
 from fewbits.search.fitting import (
@@ -319,15 +319,29 @@ class SearchEngine:
             return snapshot.explain(snapshot.encode_document(snapshot.position(id)), other)
 
     def duplicates(
-        self, radius: int = 3, min_similarity: float = MIN_SIMILARITY, *, alike: float | None = None
+        self,
+        radius: int | None = None,
+        min_similarity: float = 0.8,
+        *,
+        numbers: str = "same",
+        keep: int = 1,
+        prefer: str = "first",
+        alike: float | None = None,
     ) -> list[DuplicateGroup]:
-        """Group documents that are connected by a chain of near-duplicates.
+        """Group documents that are connected by a chain of near-duplicates, and say what differs.
 
-        Near-duplicates differ in at most ``radius`` bits, and the cosine of their tf-idf rows is at least
-        ``min_similarity``. If that is 0, and for embeddings, codes alone decide. ``alike`` is its old name.
+        The tf-idf rows of all their words have a cosine of at least ``min_similarity`` (``alike`` is an old name); the
+        other options are those of :class:`DuplicateOptions`. With a ``radius``, codes that differ in at most so many
+        bits and the words known to them decide; for a similarity of 0, and for embeddings, codes alone.
         """
         with self._store.snapshot(with_words=False) as snapshot:
-            return snapshot.duplicates(radius, min_similarity if alike is None else alike)
+            similarity = min_similarity if alike is None else alike
+            return duplicates_of_engine(snapshot, radius, similarity, numbers, keep, prefer)
+
+    def is_duplicate(self, text: str, min_similarity: float = 0.8, *, numbers: str = "same") -> NearDuplicate | None:
+        """Return the document that a text nearly repeats and what differs, as in :meth:`duplicates`; None without."""
+        with self.snapshot() as snapshot:
+            return duplicate_of(snapshot, text, min_similarity, numbers)
 
     def info(self) -> dict[str, Any]:
         """Describe the engine, and how new documents differ from those of the fit."""

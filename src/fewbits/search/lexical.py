@@ -154,6 +154,11 @@ class LexicalSnapshot:
         clauses += [(Occur.MustNot, self._term(WORDS, term)) for term in without]
         return self._top(Query.boolean_query(clauses), k).positions
 
+    def inverse_frequency(self, word: str) -> float:
+        """Return the inverse document frequency of a word, whose forms count as one, smoothed as by scikit-learn."""
+        terms = self.analyzer.analyze(word)
+        return math.log((1 + len(self)) / (1 + (self._frequency(WORDS, terms[0]) if terms else 0))) + 1
+
     def count(self, *words: str, is_phrase: bool = False) -> int:
         """Count the documents with all of some words, or with the phrase that they form."""
         parts = [" ".join(words)] if is_phrase else words

@@ -19,7 +19,6 @@ from fewbits.data.document import Document, DocumentId
 from fewbits.errors import BrokenFolderError, DataError, ParameterError
 from fewbits.index import DEFAULT_INDEX, Index, make_index
 from fewbits.search.drift import describe
-from fewbits.search.duplicates import DuplicateGroup, duplicate_groups
 from fewbits.search.encoder import (
     EncodedDocuments,
     EncodedQueries,
@@ -177,14 +176,6 @@ class Snapshot:
             allowed = self.allowed((), [Condition(name, "=", value) for name, value in query.filters], None)
             options = replace(options, allowed=intersection(options.allowed, allowed))
         return rank(query, encoded, options, self.index, self.words)
-
-    def duplicates(self, radius: int, min_similarity: float) -> list[DuplicateGroup]:
-        """Return groups of near-duplicates."""
-        vectors = self.term_vectors if self.model.takes_text else None
-        groups = duplicate_groups(self.index, vectors, radius, min_similarity)
-        ids = self.reader.ids_of(np.concatenate(groups)) if groups else {}
-        named = ([ids[position] for position in group.tolist()] for group in groups)
-        return [DuplicateGroup(first, tuple(others)) for first, *others in named]
 
     def info(self) -> dict[str, Any]:
         """Describe the engine, and how new documents differ from those of the fit."""

@@ -19,6 +19,7 @@ from fewbits.search.encoder import Model
 from fewbits.search.explain import MeaningCache
 from fewbits.search.lexical_index import FOLDER as LEXICAL
 from fewbits.search.lexical_index import LexicalIndex
+from fewbits.search.near_duplicates import DuplicateCache
 from fewbits.search.store.connection import record_commit
 from fewbits.search.store.integrity import check_documents, prepare_copy
 from fewbits.search.store.reader import Database, Reader
@@ -42,6 +43,7 @@ class EngineState:
         self.model = model
         self.database = database
         self.meaning_cache = MeaningCache(model)
+        self.duplicate_cache = DuplicateCache(folder)
         self.words = LexicalIndex(folder and folder / LEXICAL, model.info.language) if model.takes_text else None
 
     @classmethod
