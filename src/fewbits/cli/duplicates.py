@@ -25,7 +25,7 @@ SHOWN_CHANGES = 5  # of a document; --json prints all
 
 @expand_options
 def duplicates(
-    source: Annotated[
+    engine: Annotated[
         Path, typer.Argument(metavar="SOURCE", help="Engine folder, or a file or folder of texts, as for fit.")
     ],
     files: DuplicateFileOptions,
@@ -72,6 +72,7 @@ def duplicates(
 
     Example: fewbits duplicates news.jsonl --text title --text body --output unique.jsonl
     """
+    source = engine
     given = renamed("min-similarity", min_similarity, "alike", alike)
     similarity = MIN_SIMILARITY if given is None else given
     if (source / MANIFEST).is_file():

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fewbits.data.document import Document, DocumentId
-from fewbits.errors import DataError
+from fewbits.errors import DataError, ParameterError
 from fewbits.search.code_groups import duplicate_groups
 from fewbits.search.near_duplicates import (
     LEAST_SIMILARITY,
@@ -103,13 +103,17 @@ def name_matches(
 
 
 def duplicates_of_engine(
-    snapshot: Snapshot, radius: int | None, min_similarity: float, numbers: str, keep: int, prefer: str
+    snapshot: Snapshot, radius: int | None, min_similarity: float, settings: Mapping[str, Any]
 ) -> list[DuplicateGroup]:
     """Return the groups of an engine: by words, or by codes if there is a radius or there are no texts."""
     check_min_similarity(min_similarity)
+    unknown = settings.keys() - {"numbers", "keep", "prefer"}
+    if unknown:
+        raise ParameterError("an option is unknown", allowed="numbers, keep, prefer", got=", ".join(sorted(unknown)))
     if radius is not None or min_similarity == 0 or not snapshot.model.takes_text:
         return _by_codes(snapshot, RADIUS if radius is None else radius, min_similarity)
-    options = DuplicateOptions(check_min_similarity(min_similarity, LEAST_SIMILARITY), numbers, keep, prefer)
+    options = DuplicateOptions(check_min_similarity(min_similarity, LEAST_SIMILARITY), **settings)
+    numbers = options.numbers
     reader = snapshot.reader
 
     def texts() -> Iterator[str]:

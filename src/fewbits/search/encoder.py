@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -101,8 +102,13 @@ class Encoder:
         return np.concatenate(blocks) if blocks else np.zeros((0, n_bytes(self.hasher.n_bits)), dtype=np.uint8)
 
     def encode_inputs(self, inputs: Any) -> Packed:
-        """Compute packed codes of texts or embeddings."""
-        return self.encode(self.rows(inputs))
+        """Compute packed codes of texts or embeddings; a warning counts those without a known word."""
+        rows = self.rows(inputs)
+        n_empty = rows.shape[0] - int(nonzero_rows(rows).sum())
+        if n_empty:
+            message = f"{n_empty:,} of {rows.shape[0]:,} texts have no known word; their codes say nothing about them."
+            warnings.warn(message, stacklevel=3)
+        return self.encode(rows)
 
     def text_rows(self, texts: Sequence[str]) -> Any:
         """Compute the features of texts; an encoder of embeddings takes none."""

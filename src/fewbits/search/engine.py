@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -17,7 +16,6 @@ from fewbits.errors import DataError
 from fewbits.features import Embeddings, TextVectorizer
 from fewbits.hashers.base import Hasher
 from fewbits.search.duplicates import DuplicateGroup, NearDuplicate, duplicate_of, duplicates_of_engine
-from fewbits.search.encoder import nonzero_rows
 from fewbits.search.explain import BitMeaning, Explanation
 from fewbits.search.fitting import (
     LEARN_FROM,
@@ -197,13 +195,7 @@ class SearchEngine:
 
         The code of a text without a known word says nothing about it; a warning counts such texts.
         """
-        model = self._store.latest().state.model
-        rows = model.rows(inputs)
-        n_empty = rows.shape[0] - int(nonzero_rows(rows).sum())
-        if n_empty:
-            message = f"{n_empty:,} of {rows.shape[0]:,} texts have no known word; their codes say nothing about them."
-            warnings.warn(message, stacklevel=2)
-        return model.encode(rows)
+        return self._store.latest().state.model.encode_inputs(inputs)
 
     def codes(self, ids: Sequence[DocumentId]) -> Packed:
         """Return the packed codes of stored documents."""
@@ -319,24 +311,17 @@ class SearchEngine:
             return snapshot.explain(snapshot.encode_document(snapshot.position(id)), other)
 
     def duplicates(
-        self,
-        radius: int | None = None,
-        min_similarity: float = 0.8,
-        *,
-        numbers: str = "same",
-        keep: int = 1,
-        prefer: str = "first",
-        alike: float | None = None,
+        self, radius: int | None = None, min_similarity: float = 0.8, *, alike: float | None = None, **options: Any
     ) -> list[DuplicateGroup]:
         """Group documents that are connected by a chain of near-duplicates, and say what differs.
 
-        The tf-idf rows of all their words have a cosine of at least ``min_similarity`` (``alike`` is an old name); the
-        other options are those of :class:`DuplicateOptions`. With a ``radius``, codes that differ in at most so many
-        bits and the words known to them decide; for a similarity of 0, and for embeddings, codes alone.
+        The tf-idf rows of all their words have a cosine of at least ``min_similarity`` (``alike`` is an old name).
+        ``options`` are ``numbers``, ``keep`` and ``prefer``, see :class:`DuplicateOptions`. With a ``radius``, codes
+        that differ in at most so many bits and the words known to them decide; for a similarity of 0, and for
+        embeddings, codes alone.
         """
         with self._store.snapshot(with_words=False) as snapshot:
-            similarity = min_similarity if alike is None else alike
-            return duplicates_of_engine(snapshot, radius, similarity, numbers, keep, prefer)
+            return duplicates_of_engine(snapshot, radius, min_similarity if alike is None else alike, options)
 
     def is_duplicate(self, text: str, min_similarity: float = 0.8, *, numbers: str = "same") -> NearDuplicate | None:
         """Return the document that a text nearly repeats and what differs, as in :meth:`duplicates`; None without."""
