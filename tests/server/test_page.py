@@ -2,99 +2,27 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
 from playwright.sync_api import Error as PlaywrightError
+from playwright.sync_api import Page, expect
 
 from fewbits import Document, SearchEngine
-from fewbits.server.app import create_app
-from fewbits.server.run import listen, make_server
-from fewbits.server.schemas import Settings
-from helpers.corpora import tiny_documents
+from helpers.browser import IN_BROWSER, Open, search, served
+from helpers.corpora import TOPICS, tiny_documents
 
-CHROMIUM = Path("/usr/bin/chromium")
-OPTIONS = (
-    "--no-sandbox --headless --disable-gpu --disable-background-networking --disable-component-update --no-first-run"
-)
-TIMEOUT_MS = 30_000  # a busy machine is slow
-SCREENSHOTS = os.environ.get("FEWBITS_SCREENSHOTS")  # a folder for screenshots, if set
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason="/usr/bin/chromium is not installed (make chromium)"),
-]
-Open = Callable[..., Page]
-
-
-@contextmanager
-def served(engine: SearchEngine) -> Iterator[str]:
-    server = make_server(create_app(engine, name="tiny", use_umap=False), Settings())
-    listener = listen("127.0.0.1", 0)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
-    finally:
-        server.should_exit = True
-        thread.join(20)
+pytestmark = IN_BROWSER
 
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     with served(SearchEngine.from_documents(tiny_documents(), n_bits=20, method="itq")) as url:
         yield url
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=str(CHROMIUM), args=OPTIONS.split())
-        yield started
-        started.close()
-
-
-@pytest.fixture
-def open_page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Open]:
-    """Open pages; check that no page has errors or sends requests to another host."""
-    contexts = []
-    problems: list[str] = []
-
-    def open_one(address: str, **options: Any) -> Page:
-        context = browser.new_context(**{"viewport": {"width": 1200, "height": 800}, **options})
-        contexts.append(context)
-        context.set_default_timeout(TIMEOUT_MS)
-        page = context.new_page()
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on(
-            "console",
-            lambda message: problems.append(message.text) if "Content Security Policy" in message.text else None,
-        )
-        origin = "/".join(address.split("/")[:3])
-        page.on("request", lambda sent: None if sent.url.startswith(origin) else problems.append(sent.url))
-        page.goto(address)
-        page.wait_for_selector("#map-panel[data-points]", state="attached")
-        return page
-
-    yield open_one
-    for number, context in enumerate(contexts):
-        if SCREENSHOTS:
-            context.pages[0].screenshot(path=f"{SCREENSHOTS}/{request.node.name}-{number}.png", full_page=True)
-        context.close()
-    assert problems == []
-
-
-def search(page: Page, text: str) -> None:
-    page.fill("#query", text)
-    page.wait_for_selector(".hit")
 
 
 def test_hits_appear_while_typing_with_words_marked(open_page: Open, address: str) -> None:
@@ -105,7 +33,7 @@ def test_hits_appear_while_typing_with_words_marked(open_page: Open, address: st
     page.wait_for_selector(".hit mark:text-is('onions')")
     expect(page.locator(".hit")).to_have_count(20)
     assert set(page.locator(".hit mark").all_inner_texts()) <= {"boat", "onions"}
-    assert "of 20 bits match" in page.locator(".near").first.inner_text()
+    assert "bits differ" in page.locator(".near").first.inner_text()
     assert page.url.endswith("#q=boat+with+onions")
 
 
@@ -128,26 +56,34 @@ def test_late_response_does_not_replace_a_newer_one(open_page: Open, address: st
     assert page.locator(".hit .id").all_inner_texts() == before
 
 
-def test_click_on_a_hit_shows_its_words_and_bits(open_page: Open, address: str) -> None:
+def test_click_on_a_hit_shows_what_its_words_and_its_bits_saw(open_page: Open, address: str) -> None:
     page = open_page(address)
     search(page, "boat harbour wind")
     hit = page.locator(".hit").first
     hit.locator(".hit-head").click()
-    page.wait_for_selector(".strip")
+    page.wait_for_selector(".parts")
     score = hit.locator(".score b").inner_text()
-    matching = hit.locator(".bits-alike").inner_text().split()[0]
-    expect(hit.locator(".lead")).to_contain_text(f"a score of {score}.")
-    expect(hit.locator(".lead")).to_contain_text(f"The bits only selected the candidates: {matching} of 20 bits match.")
-    assert hit.locator(".why > *").first.get_attribute("class") == "shared"
+    words, codes = (float(text.split()[0]) for text in hit.locator(".key").all_inner_texts())
+    expect(hit.locator(".lead")).to_contain_text(f"the score {score} is {words:.2f} from words and {codes:.2f}")
+    assert words + codes == pytest.approx(float(score))
+    matched = set(hit.locator(".part.words .word-bars li > span:first-child").all_inner_texts())
+    assert matched
+    assert matched <= {"boat", "harbour", "wind"}
+    shares = [int(text.rstrip("%")) for text in hit.locator(".part.words .word-bars .quiet").all_inner_texts()]
+    assert sum(shares) == pytest.approx(100, abs=2)
+    near = hit.locator(".part.codes .word-bars li > span:first-child").all_inner_texts()
+    assert len(set(near)) == len(near) > 0
+    hit.locator(".the-bits summary").click()
     assert hit.locator(".column").count() == 20
     differing = hit.locator(".column.differs").count()
-    assert hit.locator(".near").get_attribute("title") == f"{differing} of 20 bits differ"
-    shared = set(hit.locator(".shared mark").all_inner_texts())
-    assert shared
-    assert shared <= {"boat", "harbour", "wind"}
+    assert hit.locator(".likelihood").inner_text().startswith(f"{differing} bit")
+    expect(hit.locator(".part.codes p").first).to_contain_text(f"{20 - differing} of 20 bits agree")
     hit.locator(".column").nth(4).hover()
     expect(hit.locator(".description")).to_contain_text("Bit 4: 1 means")
-    assert hit.locator(".reason").count() >= 3
+    rows = hit.locator(".bit-table tbody tr").count()
+    named = [word for text in hit.locator(".bit-table td:nth-child(2)").all_inner_texts() for word in text.split(", ")]
+    assert rows >= 3
+    assert len(set(named)) >= 0.8 * len(named)  # bits are not all named by the same words
     hit.locator(".hit-head").click()
     expect(hit.locator(".why")).to_be_hidden()
 
@@ -158,12 +94,12 @@ def test_more_like_this_shows_similar_documents(open_page: Open, address: str) -
     chosen = page.locator(".hit .id").first.inner_text()
     page.locator(".hit").first.get_by_text("More like this").click()
     page.wait_for_selector(".like")
-    assert page.locator(".like h2").inner_text() == chosen
+    assert page.locator(".like h1").inner_text() == chosen
     assert chosen not in page.locator(".hit .id").all_inner_texts()
     page.locator(".hit-head").first.click()
-    expect(page.locator(".hit").first.locator(".lead")).to_contain_text("Hits are ordered by bits only.")
+    expect(page.locator(".hit").first.locator(".lead")).to_contain_text("the share of the bits that agree")
     page.go_back()
-    page.wait_for_selector(".order")
+    page.wait_for_selector(".of-query")
     assert page.locator("#query").input_value() == "telescope galaxies"
 
 
@@ -171,7 +107,7 @@ def test_map_shows_all_documents_highlights_hits_and_opens_documents(open_page: 
     page = open_page(address)
     panel = page.locator("#map-panel")
     assert panel.get_attribute("data-points") == "60"
-    assert set(page.locator("#legend span").all_inner_texts()) == {"cooking", "sailing", "astronomy"}
+    assert set(page.locator("#legend > span").all_inner_texts()) == {"cooking", "sailing", "astronomy"}
     search(page, "boat")
     expect(panel).to_have_attribute("data-highlighted", "20")
     box = page.locator("#map").bounding_box()
@@ -188,7 +124,7 @@ def test_map_shows_all_documents_highlights_hits_and_opens_documents(open_page: 
     page.mouse.down()
     page.mouse.up()
     page.wait_for_selector(".like")
-    assert page.locator(".like h2").inner_text() == pointed
+    assert page.locator(".like h1").inner_text() == pointed
     page.locator("[data-map=in]").click()
     page.mouse.wheel(0, -300)
     page.locator("[data-map=all]").click()
@@ -213,7 +149,7 @@ def test_bit_page_shows_words_and_documents(open_page: Open, address: str) -> No
 def test_unknown_bit_shows_the_valid_range(open_page: Open, address: str) -> None:
     for bit in ("99", "-1", "x"):
         page = open_page(f"{address}#bit={bit}")
-        expect(page.locator(".note h2")).to_have_text("There is no such bit.")
+        expect(page.locator(".note h1")).to_have_text("There is no such bit.")
         expect(page.locator(".note p")).to_have_text("Choose a bit from 0 to 19.")
 
 
@@ -244,7 +180,7 @@ def test_first_line_is_the_heading_of_a_hit_and_is_not_repeated(open_page: Open,
     assert hit.locator(".id").inner_text().split("-")[0] in ("cooking", "sailing", "astronomy")
     assert title not in hit.locator(".text").inner_text()
     hit.get_by_text("More like this").click()
-    expect(page.locator(".like h2 .title")).to_have_text(title)
+    expect(page.locator(".like h1 .title")).to_have_text(title)
     page.evaluate("location.hash = '#bit=2'")
     expect(page.locator(".examples .title").first).to_contain_text("On ")
 
@@ -263,25 +199,31 @@ def test_metadata_is_shown_as_names_and_values(open_page: Open, titled: str) -> 
     assert "[object" not in hit.inner_text()
 
 
-def test_start_page_shows_document_counts_and_suggests_titles(open_page: Open, titled: str) -> None:
+def test_start_page_asks_for_the_task_and_gives_queries_of_this_corpus(open_page: Open, titled: str) -> None:
     page = open_page(titled)
+    expect(page.locator("h1")).to_have_text("What are you looking for in tiny?")
+    expect(page.locator(".task")).to_contain_text("60 documents are searched as you type")
     expect(page.locator(".training")).to_contain_text("60 documents are indexed.")
     expect(page.locator(".training")).to_contain_text("The 20 bits were learned from 58 documents.")
-    page.wait_for_selector(".tries .chip")
-    suggested = page.locator(".tries .chip").all_inner_texts()
-    assert all(text.startswith("On ") and text.endswith("of a harbour") for text in suggested)
-    assert "question" not in page.locator("body").inner_text().lower()
-    page.locator(".tries .chip").first.click()
-    page.wait_for_selector(".hit")
-    assert page.locator("#query").input_value() == suggested[0]
+    page.wait_for_selector(".examples-of-queries .query")
+    buttons = page.locator(".examples-of-queries .query")
+    queries = [query.inner_text() for query in buttons.locator("span:first-child").all()]
+    counts = [count.inner_text() for count in buttons.locator(".quiet").all()]
+    assert len(queries) >= 4
+    known = " ".join(one.text for one in tiny_documents()).split()
+    assert set(queries[0].split()) <= {*known, *TOPICS, "part"}
+    for query, count in zip(queries[:3], counts, strict=False):
+        page.evaluate("location.hash = ''")
+        page.locator(".examples-of-queries .query", has_text=query).first.click()
+        page.wait_for_selector(".hit")
+        assert page.locator("#query").input_value() == query
+        expect(page.locator(".total b")).to_have_text(f"{count} document{'' if count == '1' else 's'}")
 
 
-def test_words_are_suggested_if_documents_have_no_titles(open_page: Open, address: str) -> None:
-    page = open_page(address)
-    page.wait_for_selector(".tries .chip")
-    for text in page.locator(".tries .chip").all_inner_texts():
-        assert 2 <= len(text.split()) <= 6
-        assert text.split()[-1] not in ("the", "of", "with", "and", "a", "an")
+def choose(page: Page, value: str) -> None:
+    """Choose a value of a facet."""
+    page.locator("#facets .value", has_text=value).first.click()
+    page.wait_for_selector(f"#facets .value[aria-pressed=true]:has-text('{value}')")
 
 
 def test_hits_are_ordered_by_score(open_page: Open, address: str) -> None:
@@ -294,17 +236,17 @@ def test_hits_are_ordered_by_score(open_page: Open, address: str) -> None:
 
 def test_more_hits_are_loaded_until_all_are_shown(open_page: Open, address: str) -> None:
     page = open_page(address)
-    search(page, "boat")
+    search(page, "boat soup")
     for shown in (20, 40, 60):
         expect(page.locator(".hit")).to_have_count(shown)
-        expect(page.locator(".foot span")).to_have_text(f"{shown} hits shown")
+        expect(page.locator(".foot span")).to_have_text("20 of 30 shown" if shown == 20 else f"{shown} hits shown")
         expect(page.locator("#map-panel")).to_have_attribute("data-highlighted", str(shown))
         if shown < 60:
             page.locator(".more").click()
     expect(page.locator(".more")).to_be_hidden()
     ids = page.locator(".hit .id").all_inner_texts()
     assert len(set(ids)) == 60
-    page.fill("#label", "cooking")
+    choose(page, "cooking")
     expect(page.locator(".foot span")).to_have_text("20 hits shown")
     page.locator(".more").click()
     expect(page.locator(".more")).to_be_hidden()
@@ -313,22 +255,17 @@ def test_more_hits_are_loaded_until_all_are_shown(open_page: Open, address: str)
 def test_unknown_words_are_listed(open_page: Open, address: str) -> None:
     page = open_page(address)
     search(page, "the boat of qwxzy and Foobar")
-    expect(page.locator(".unknown")).to_have_text("Unknown words: qwxzy, foobar")
+    expect(page.locator(".unknown")).to_have_text("No document has qwxzy, Foobar.")
     page.fill("#query", "the boat")
     expect(page.locator(".unknown")).to_have_count(0)
 
 
-def test_filter_can_be_removed_if_there_are_no_hits(open_page: Open, address: str) -> None:
-    page = open_page(f"{address}#q=boat&label=cooking")
-    page.wait_for_selector(".hit")
-    nothing = {"bits": 20, "hits": [], "words": ["boat"], "unknown_words": []}
-    page.route("**/v1/search", lambda route: route.fulfill(json=nothing))
-    page.fill("#query", "boat harbour")
+def test_filters_can_be_removed_if_there_are_no_hits(open_page: Open, address: str) -> None:
+    page = open_page(f"{address}#q=boat&label=nothing&where=year%3D3&by=words")
     expect(page.locator(".note h2")).to_have_text("No hits")
-    page.unroute("**/v1/search")
-    page.get_by_text("Remove the filter").click()
+    page.get_by_text("Remove the filters").click()
     page.wait_for_selector(".hit")
-    assert page.locator("#label").input_value() == ""
+    assert page.url.endswith("#q=boat&by=words")
 
 
 def test_map_zooms_to_the_hits_and_resets_for_a_new_query(open_page: Open, titled: str) -> None:
@@ -351,47 +288,50 @@ def test_map_zooms_to_the_hits_and_resets_for_a_new_query(open_page: Open, title
     expect(tip).to_be_hidden()
 
 
-def test_label_filter_and_order_can_be_changed(open_page: Open, address: str) -> None:
-    page = open_page(address)
-    search(page, "boat")
-    page.fill("#label", "cooking")
+def test_label_ranking_and_order_can_be_chosen(open_page: Open, titled: str) -> None:
+    page = open_page(titled)
+    search(page, "boat soup")
+    choose(page, "cooking")
     expect(page.locator(".hit .labels .chip").first).to_have_text("cooking")
     assert set(page.locator(".hit .labels .chip").all_inner_texts()) == {"cooking"}
-    page.fill("#label", "nothing")
-    expect(page.locator(".note h2")).to_have_text("No document has the label “nothing”.")
-    page.fill("#label", "")
-    page.wait_for_selector(".hit")
-    page.get_by_text("bits only").click()
-    page.wait_for_selector(".choice[aria-pressed=true]:text('bits only')")
-    near = [int(text.split()[0]) for text in page.locator(".near").all_inner_texts()]
-    assert near == sorted(near, reverse=True)
+    page.get_by_label("Remove label: cooking").click()
+    expect(page.locator(".active")).to_have_count(0)
+    page.select_option("#rank", "codes")
+    page.wait_for_selector(".total:has-text('Nearest codes first')")
+    scores = [float(text) for text in page.locator(".score b").all_inner_texts()]
+    assert scores == sorted(scores, reverse=True)
+    page.select_option("#sort", "-year")
+    page.wait_for_selector("#sort >> option:checked[value='-year']", state="attached")
+    expect(page.locator(".fact").first).to_have_text("year: 2059")
+    years = [int(text.split()[1]) for text in page.locator(".fact:has-text('year')").all_inner_texts()]
+    assert years == sorted(years, reverse=True)
 
 
 def test_page_can_be_used_by_keyboard(open_page: Open, address: str) -> None:
     page = open_page(address)
-    page.wait_for_selector(".note")
+    page.wait_for_selector(".start")
     page.keyboard.press("/")
     page.keyboard.type("stars")
     page.wait_for_selector(".hit")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("Enter")
-    page.wait_for_selector(".hit:nth-child(2)[data-open] .strip")
+    page.wait_for_selector(".hit:nth-child(2)[data-open] .parts")
     page.keyboard.press("Escape")
     expect(page.locator(".hit[data-open]")).to_have_count(0)
     page.keyboard.press("/")
     page.keyboard.press("Escape")
-    page.wait_for_selector(".note h1")
+    page.wait_for_selector(".start h1")
     assert page.locator("#query").input_value() == ""
 
 
 def test_unknown_query_and_unreachable_service_show_messages(open_page: Open, address: str) -> None:
     page = open_page(address)
     page.fill("#query", "xyzzy")
-    expect(page.locator(".note h2")).to_have_text("None of these words is in the vocabulary")
+    expect(page.locator(".note h1")).to_have_text("No document has these words")
     page.route("**/v1/search", lambda route: route.abort())
     page.fill("#query", "boat")
-    expect(page.locator(".note h2")).to_have_text("The service cannot be reached.")
+    expect(page.locator(".note h1")).to_have_text("The service cannot be reached.")
     page.unroute("**/v1/search")
     page.get_by_text("Try again", exact=True).click()
     page.wait_for_selector(".hit")
@@ -454,7 +394,7 @@ def test_embedding_engine_is_explored_from_the_map(open_page: Open) -> None:
     documents = [Document(number, f"text {number}") for number in range(40)]
     with served(SearchEngine.from_embeddings(rows, documents=documents, n_bits=12)) as address:
         page = open_page(address)
-        expect(page.locator(".note h1")).to_have_text("Find similar documents")
+        expect(page.locator(".start h1")).to_have_text("Find similar documents in tiny")
         page.evaluate("location.hash = '#like=7'")
         page.wait_for_selector(".like")
         expect(page.locator(".hit")).to_have_count(20)
@@ -488,7 +428,7 @@ def test_markup_in_documents_is_shown_as_text(open_page: Open) -> None:
         assert all(attack in shown for attack in attacks[:3])
         for hit in page.locator(".hit-head").all()[:6]:
             hit.click()
-        page.wait_for_selector(".strip")
+        page.wait_for_selector(".parts")
         assert attacks[0] in page.locator(".facts").first.inner_text()
         for summary in page.locator(".full summary").all():
             summary.click()

@@ -22,12 +22,13 @@ MIN_DOCUMENTS = 50  # to divide the map
 DOCUMENTS_PER_REGION = 40
 MAX_REGIONS = 14
 WORDS_OF_REGION = 3
-MIN_SHARE = 0.1  # of a region's documents that have a word of its name
+MIN_SHARE = 0.05  # of a region's documents that have a word of its name
 CANDIDATES = 30  # words from which a name is chosen
 READ_DOCUMENTS = 2_000  # for phrases
 READ_CHARACTERS = 2_000  # of each document
 LONGEST_EXAMPLE = 60  # characters
 MAX_TITLE_WORDS = 8
+WORDS_OF_OPENING = 4
 UNSPACED = 6  # characters of an example in a script without spaces
 MAX_PAIR_SHARE = 0.02  # of the documents; a more frequent pair of words is a formula
 TOPICS = 4  # examples of this kind
@@ -79,7 +80,7 @@ def _telling_words(rows: Any, overall: NDArray[np.float64], used: set[int]) -> l
     mean = np.asarray(rows.mean(axis=0)).ravel()
     shares = np.diff(rows.tocsc().indptr) / rows.shape[0]
     ratio = np.log((mean + 1e-6) / (overall + 1e-6))
-    scores = np.where((shares >= MIN_SHARE) & (ratio > 0), mean * ratio**2, 0)
+    scores = np.where((shares >= MIN_SHARE) & (ratio > 0), mean * ratio**3, 0)
     order = np.argsort(-scores, kind="stable")[:CANDIDATES]
     return [int(word) for word in order if scores[word] > 0 and int(word) not in used][:WORDS_OF_REGION]
 
@@ -142,9 +143,10 @@ def _opening(document: Document) -> str:
         return title
     if title:
         return ""
-    tokens = [body[start:end] for start, end in token_spans(body[:LONGEST_EXAMPLE])]
+    tokens = [body[start:end] for start, end in islice(token_spans(body), MAX_TITLE_WORDS)]
     first = [token[:UNSPACED] for token in tokens if writes_no_spaces(token)]
-    return first[0] if first else " ".join(token for token in tokens if token.isalpha() and len(token) >= MIN_LETTERS)
+    words = [token for token in tokens if token.isalpha() and len(token) >= MIN_LETTERS]
+    return first[0] if first else " ".join(words[:WORDS_OF_OPENING])
 
 
 def _frequent_pairs(snapshot: Snapshot, documents: Sequence[Document]) -> list[tuple[str, str]]:

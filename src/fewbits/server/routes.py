@@ -14,6 +14,7 @@ from fewbits.codes import to_hex
 from fewbits.data.document import Document
 from fewbits.features import TextVectorizer
 from fewbits.search import BitExamples, SearchEngine, Snapshot, suggest
+from fewbits.search.rerank import SEMANTIC_WEIGHT
 from fewbits.server import schemas
 from fewbits.server.answers import Answers
 from fewbits.server.corpus_map import CorpusMap
@@ -256,6 +257,7 @@ def _read(engine: SearchEngine, read: Callable[[Snapshot], Result]) -> Result:
 def _info(service: Service) -> schemas.InfoResponse:
     with service.engine.snapshot() as snapshot:
         count, labels, model_info = snapshot.count(), snapshot.labels(), snapshot.model.info
+        fields = snapshot.reader.fields()
     return schemas.InfoResponse(
         name=service.name,
         documents=count,
@@ -263,6 +265,8 @@ def _info(service: Service) -> schemas.InfoResponse:
         bits=service.engine.n_bits,
         most_hits=service.settings.hits,
         labels=dict(islice(labels.items(), MAX_LABELS)),
+        fields=fields[:MAX_LABELS],
+        weight=SEMANTIC_WEIGHT,
         method=model_info.method,
         takes_text=service.takes_text,
         writable=service.settings.token is not None,

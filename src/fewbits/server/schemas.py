@@ -267,6 +267,8 @@ class InfoResponse:
     bits: int
     most_hits: int  # per request
     labels: dict[str, int]  # the 1,000 most common, with document counts
+    fields: list[str]  # of the metadata, to filter and sort by
+    weight: float  # of the codes in a hybrid ranking, by default
     method: str
     takes_text: bool
     writable: bool

@@ -1,11 +1,11 @@
 // List of all bits, and a page per bit with its words and example documents.
 
-import { go } from "./address.js";
+import { go, searchFor } from "./address.js";
 import { excerpt, heading } from "./documents.js";
 import { el, number, show } from "./dom.js";
 import { trainingSentence } from "./results.js";
 
-const searchButton = (word) => el("button", { type: "button", class: "chip", onclick: () => go({ view: "search", query: word }) }, word);
+const searchButton = (word) => el("button", { type: "button", class: "chip", onclick: () => searchFor(word) }, word);
 
 export function showBits(place, bits, info) {
   show(

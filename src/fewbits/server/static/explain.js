@@ -1,18 +1,29 @@
-// Explains a hit: shared words, its rank, and the bits that match and differ.
+// Explains a hit: what the words and what the codes saw, and every bit, which can be muted or weighted.
 
-import { go } from "./address.js";
-import { post } from "./api.js";
+import { go, withWeight } from "./address.js";
+import { get, post } from "./api.js";
 import { facts } from "./documents.js";
-import { clickVerb, el, narrow, number, show } from "./dom.js";
-import { showError } from "./results.js";
+import { clickVerb, el, number, show } from "./dom.js";
+import { percent, scoreParts, segment, showError } from "./results.js";
 import { highlight } from "./text.js";
 
-const MAX_MATCHING = 4;
-const MAX_DIFFERING = 3;
-const MAX_WORDS = 12;
+const MAX_MATCHING = 6;
+const MAX_DIFFERING = 4;
+const MAX_WORDS = 8;
+const MAX_SHOWN = 50000; // characters of a text
+const WEIGHTS = [
+  [0, "muted"],
+  [0.5, "half"],
+  [1, "once"],
+  [2, "double"],
+  [5, "5 times"],
+];
+
+let areBitsOpen = false; // stays as it is for the next explanation
+let focused = ""; // the weight that was changed last, to return to it when the hits are shown again
 
 export async function showExplanation(place, reason) {
-  const { hit, source, info, onWords } = reason;
+  const { hit, source, info } = reason;
   if (!info.takes_text) {
     show(place, details(hit, new Set()));
     return;
@@ -21,85 +32,172 @@ export async function showExplanation(place, reason) {
   const body = source.query === undefined ? { id: String(source.id) } : { query: source.query };
   try {
     const explanation = await post("/v1/explain", { hit: String(hit.id), ...body });
-    const shared = new Set(explanation.shared_words.map((word) => word.word));
-    onWords(shared);
-    show(place, sections(explanation, shared, reason));
+    show(place, sections(explanation, reason));
+    if (focused) place.querySelector(`[data-weight="${focused}"]`)?.focus({ preventScroll: true });
   } catch (error) {
     showError(place, error, () => showExplanation(place, reason));
   }
 }
 
-function sections(explanation, shared, { hit, rank, order, source }) {
-  const sourceName = source.query === undefined ? "The first document" : "Your query";
-  return [sharedWords(explanation, order), rankSentence(explanation, { hit, rank, order }), bitsSection(explanation.bits, sourceName), details(hit, shared)];
+function sections(explanation, reason) {
+  const { hit, state } = reason;
+  const shared = new Set([...explanation.words, ...explanation.shared_words].map((word) => word.word.toLowerCase()));
+  const parts = scoreParts(hit, reason);
+  const isText = state.view === "search";
+  return [
+    el("p", { class: "lead" }, scoreSentence(hit, parts, reason)),
+    el(
+      "div",
+      { class: "parts" },
+      isText && hit.lexical !== null ? wordsPart(explanation, hit, parts) : null,
+      codesPart(explanation, hit, parts, reason),
+    ),
+    explanation.bits.length ? bitsSection(explanation.bits, reason) : null,
+    details(hit, shared),
+  ];
 }
 
-function sharedWords(explanation, order) {
-  if (!explanation.shared_words.length) return el("p", { class: "shared" }, "No shared words.");
-  const most = explanation.shared_words[0].weight || 1;
+function scoreSentence(hit, parts, { rank, state }) {
+  const place = [el("b", {}, `Rank ${number(rank)}`), state.sort ? ` by ${state.sort.replace(/^-/, "")}` : ""];
+  const score = el("b", {}, hit.score.toFixed(2));
+  if (hit.lexical === null) return [place, ": the score ", score, " is the share of the bits that agree, each counted by how sure it is."];
+  if (state.rank === "words") return [place, ": the score ", score, " is that of its words, relative to the best hit."];
+  const words = parts.words.toFixed(2);
+  const codes = Math.max(0, hit.score.toFixed(2) - words).toFixed(2); // so that the rounded parts have the rounded sum
+  return [place, ": the score ", score, " is ", el("span", { class: "key words" }, `${words} from words`), " and ", el("span", { class: "key codes" }, `${codes} from codes`), "."];
+}
+
+function wordsPart(explanation, hit, parts) {
+  const words = explanation.words.slice(0, MAX_WORDS);
   return el(
-    "p",
-    { class: "shared" },
-    el("span", { class: "quiet" }, explanation.shared_words.length === 1 ? "Shared word " : "Shared words "),
-    explanation.shared_words.slice(0, MAX_WORDS).map((word) => {
-      const title = `adds ${word.weight.toFixed(2)} to ${order === "words" ? "the score" : "the cosine similarity"}`;
-      const mark = el("mark", { title }, word.word);
-      mark.style.setProperty("--strength", String(0.35 + (0.65 * word.weight) / most));
-      return mark;
+    "section",
+    { class: "part words" },
+    el("h2", {}, "Words"),
+    words.length
+      ? [
+          el("p", {}, hit.lexical === 1 ? "No other document matches your words better." : `Your words match it ${percent(hit.lexical)} as well as the best hit.`),
+          bars(words, words[0].weight, (word) => `${percent(word.weight)} of the match`),
+        ]
+      : el("p", {}, "None of your words occurs in this document."),
+    explanation.words.length > MAX_WORDS ? el("p", { class: "quiet" }, `and ${number(explanation.words.length - MAX_WORDS)} more`) : null,
+    el("span", { class: "meter", "aria-hidden": "true" }, segment("words", parts.words)),
+  );
+}
+
+function codesPart(explanation, hit, parts, { bits, info, source }) {
+  const name = source.query === undefined ? "the first document" : "your query";
+  if (!explanation.bits.length) return el("section", { class: "part codes" }, el("h2", {}, "Codes"), el("p", {}, "The codes know none of the words, so words alone decided."));
+  const most = Math.max(...[...explanation.towards, ...explanation.away].map((word) => word.weight), 1e-9);
+  return el(
+    "section",
+    { class: "part codes" },
+    el("h2", {}, "Codes"),
+    el(
+      "p",
+      {},
+      `${number(bits - explanation.distance)} of ${bits} bits agree with ${name}; about ${Math.round(bits / 2)} would by chance.`,
+      hit.same_label === null ? "" : ` Of hits this near, ${percent(hit.same_label)} have ${source.query === undefined ? "a label of the document" : "the label of what was searched for"}.`,
+    ),
+    explanation.towards.length ? [el("h3", {}, "Words of this document that bring it near"), bars(explanation.towards.slice(0, 6), most)] : null,
+    explanation.away.length ? [el("h3", {}, "Words that lead away"), el("p", { class: "away" }, explanation.away.slice(0, 5).map((word) => el("span", { class: "tag" }, word.word)))] : null,
+    el("span", { class: "meter", "aria-hidden": "true" }, segment("codes", parts.codes)),
+  );
+}
+
+function bars(words, most, title = () => null) {
+  return el(
+    "ul",
+    { class: "word-bars" },
+    words.map((word) => {
+      const bar = el("i", { "aria-hidden": "true" });
+      bar.style.width = `${Math.max(3, (100 * word.weight) / most)}%`;
+      const said = title(word);
+      return el("li", {}, el("span", { dir: "auto" }, word.word), el("span", { class: "track" }, bar), said ? el("span", { class: "quiet" }, said.replace(" of the match", "")) : null);
     }),
   );
 }
 
-function rankSentence(explanation, { hit, rank, order }) {
-  const length = explanation.bits.length;
-  const matching = `${length - explanation.distance} of ${length} bits match`;
-  const chance = `about ${Math.round(length / 2)} would match by chance`;
-  const place = el("b", {}, `Rank ${number(rank)}`);
-  if (order === "bits") return el("p", { class: "lead" }, place, `: ${matching} (${chance}). Hits are ordered by bits only.`);
-  if (!explanation.shared_words.length) {
-    return el("p", { class: "lead" }, place, `, after all hits that share a word with your query: ${matching} (${chance}).`);
-  }
-  return el(
-    "p",
-    { class: "lead" },
-    place,
-    ": hits are ordered by shared words, which give a score of ",
-    el("b", {}, hit.score.toFixed(2)),
-    `. The bits only selected the candidates: ${matching}.`,
-  );
-}
-
-// Folded on narrow screens, where the section is long.
-function bitsSection(bits, sourceName) {
+function bitsSection(bits, reason) {
+  const sourceName = reason.source.query === undefined ? "The first document" : "Your query";
   const byImportance = [...bits].sort((a, b) => b.importance - a.importance);
-  const matching = byImportance.filter((bit) => bit.query === bit.hit);
-  const differing = byImportance.filter((bit) => bit.query !== bit.hit);
-  return el(
+  const matching = byImportance.filter((bit) => bit.query === bit.hit).slice(0, MAX_MATCHING);
+  const differing = byImportance.filter((bit) => bit.query !== bit.hit).slice(0, MAX_DIFFERING);
+  const name = uniqueNames();
+  const section = el(
     "details",
-    { class: "fold the-bits", open: !narrow.matches },
-    el("summary", {}, "The bits"),
-    strip(bits, sourceName),
-    reasons("Matching bits: both are", matching.slice(0, MAX_MATCHING), (bit) => matchReason(bit, sourceName)),
-    differing.length
-      ? reasons("Differing bits", differing.slice(0, MAX_DIFFERING), (bit) => differenceReason(bit, sourceName))
-      : el("p", { class: "quiet" }, "No bit differs."),
+    { class: "fold the-bits", open: areBitsOpen },
+    el("summary", {}, "The bits, and how much each counts"),
+    strip(bits, sourceName, reason),
+    table("Bits that agree", matching, name, reason),
+    differing.length ? table("Bits that differ", differing, name, reason) : el("p", { class: "quiet" }, "No bit differs."),
+  );
+  section.addEventListener("toggle", () => {
+    areBitsOpen = section.open;
+  });
+  return section;
+}
+
+// Names the side of a bit by its first words that name no other bit of this list.
+function uniqueNames() {
+  const used = new Set();
+  return (words) => {
+    const free = words.filter((word) => !used.has(word)).slice(0, 3);
+    for (const word of free) used.add(word);
+    return free.join(", ") || words[0] || "no particular words";
+  };
+}
+
+function table(title, bits, name, reason) {
+  return el(
+    "table",
+    { class: "bit-table" },
+    el("caption", {}, title),
+    el("thead", {}, el("tr", {}, ["Bit", "This hit is closer to", "than to", "Counts"].map((text) => el("th", { scope: "col" }, text)))),
+    el(
+      "tbody",
+      {},
+      bits.map((bit) =>
+        el(
+          "tr",
+          {},
+          el("th", { scope: "row" }, link(bit)),
+          el("td", {}, name(side(bit, bit.hit))),
+          el("td", { class: "quiet" }, name(side(bit, 1 - bit.hit))),
+          el("td", {}, weightSelect(bit.bit, reason)),
+        ),
+      ),
+    ),
   );
 }
 
-const reasons = (title, bits, reason) => (bits.length ? el("div", { class: "reasons" }, el("h3", {}, title), bits.map(reason)) : null);
+// A change of a weight shows the hits anew, with this explanation open.
+export function weightSelect(bit, { state, hit }) {
+  const weight = state.weights[bit] ?? 1;
+  const choices = WEIGHTS.some(([value]) => value === weight) ? WEIGHTS : [...WEIGHTS, [weight, `${weight} times`]];
+  const field = el(
+    "select",
+    { "aria-label": `How much bit ${bit} counts`, "data-weight": `${bit} ${hit?.id ?? ""}`.replace(/["\\]/g, "") },
+    choices.map(([value, text]) => el("option", { value: String(value), selected: value === weight }, text)),
+  );
+  field.addEventListener("change", () => {
+    focused = field.dataset.weight;
+    go(withWeight(state, bit, Number(field.value)));
+  });
+  return field;
+}
 
 // Two rows of cells, with one column per bit.
-function strip(bits, sourceName) {
+function strip(bits, sourceName, reason) {
   const hint = `${clickVerb() === "Tap" ? "Tap" : "Point at"} a column to see the words of its bit.`;
-  const description = el("p", { class: "description", "aria-live": "polite" }, hint);
+  const description = el("div", { class: "description", "aria-live": "polite" }, hint);
   const columns = bits.map((bit) => {
     const matches = bit.query === bit.hit;
     return el(
       "button",
       {
         type: "button",
-        class: `column ${matches ? "alike" : "differs"}`,
-        "aria-label": `Bit ${bit.bit} ${matches ? "matches" : "differs"}`,
+        class: `column ${matches ? "alike" : "differs"}${reason.state.weights[bit.bit] === 0 ? " muted" : ""}`,
+        "aria-label": `Bit ${bit.bit} ${matches ? "agrees" : "differs"}`,
         onpointerenter: () => describe(bit),
         onfocus: () => describe(bit),
         onclick: () => describe(bit),
@@ -110,7 +208,10 @@ function strip(bits, sourceName) {
   });
   function describe(bit) {
     columns.forEach((column, place) => column.toggleAttribute("data-selected", bits[place] === bit));
-    show(description, link(bit), ": 1 means ", group(bit.raises), "; 0 means ", group(bit.lowers), ". ", values(bit, sourceName));
+    show(
+      description,
+      el("p", {}, link(bit), ": 1 means ", group(bit.raises), "; 0 means ", group(bit.lowers), ". ", values(bit, sourceName), " ", el("label", {}, "It counts ", weightSelect(bit.bit, { ...reason, hit: undefined }))),
+    );
   }
   return el(
     "div",
@@ -132,7 +233,7 @@ function strip(bits, sourceName) {
   );
 }
 
-const link = (bit, kind = "") => el("a", { class: kind, href: `#bit=${bit.bit}` }, `Bit ${bit.bit}`);
+const link = (bit) => el("a", { href: `#bit=${bit.bit}` }, `Bit ${bit.bit}`);
 const group = (list) => el("em", {}, list.slice(0, 4).join(", ") || "no particular words");
 const side = (bit, value) => (value ? bit.raises : bit.lowers);
 
@@ -141,40 +242,24 @@ function values(bit, sourceName) {
   return `${sourceName} is ${bit.query}, this hit is ${bit.hit}.`;
 }
 
-function matchReason(bit, sourceName) {
-  return reason("alike", ["closer to ", group(side(bit, bit.hit)), " than to ", group(side(bit, 1 - bit.hit))], bit, sourceName);
-}
-
-function differenceReason(bit, sourceName) {
-  return reason("differs", [`${sourceName.toLowerCase()}: `, group(side(bit, bit.query)), "; this hit: ", group(side(bit, bit.hit))], bit, sourceName);
-}
-
-function reason(kind, text, bit, sourceName) {
-  return el(
-    "div",
-    { class: "reason" },
-    el("span", { class: `swatch ${kind}` }),
-    el("p", {}, text, ". ", decidingWords(bit, sourceName), " ", link(bit, "quiet")),
-  );
-}
-
-function decidingWords(bit, sourceName) {
-  const list = (words) => words.slice(0, 3).map((word) => `“${word.word}”`).join(", ");
-  const [first, second] = [list(bit.query_words), list(bit.hit_words)];
-  const parts = [first ? `${first} in ${sourceName.toLowerCase()}` : "", second ? `${second} in this hit` : ""].filter(Boolean);
-  return el("span", { class: "quiet" }, parts.length ? `Mainly because of ${parts.join(" and ")}.` : "");
-}
-
-// Metadata and full text.
+// Metadata, and the full text, which is loaded when it is opened.
 function details(hit, shared) {
+  const text = el("pre", { tabindex: "0", dir: "auto", "aria-label": `Full text of ${hit.id}` }, "Loading …");
+  const full = el("details", { class: "fold full" }, el("summary", {}, "Full text"), text);
+  full.addEventListener("toggle", async () => {
+    if (!full.open || full.dataset.loaded) return;
+    full.dataset.loaded = "true";
+    try {
+      const document_ = await get(`/v1/document?id=${encodeURIComponent(hit.id)}`);
+      show(text, highlight(document_.text.slice(0, MAX_SHOWN), shared));
+    } catch (error) {
+      delete full.dataset.loaded;
+      show(text, error.message);
+    }
+  });
   return [
     facts(hit),
-    el(
-      "details",
-      { class: "fold full" },
-      el("summary", {}, `Full text (${number(hit.text.length)} characters)`),
-      el("pre", {}, highlight(hit.text.slice(0, 50000), shared)),
-    ),
+    full,
     el("p", { class: "onward" }, el("button", { type: "button", class: "button", onclick: () => go({ view: "like", id: hit.id }) }, "More like this")),
   ];
 }

@@ -1,5 +1,6 @@
 // Map of the documents: points near each other have similar codes. Drag to move, wheel or pinch to zoom.
 
+import { searchFor } from "./address.js";
 import { get } from "./api.js";
 import { clickVerb, el, number, show } from "./dom.js";
 import { heading } from "./documents.js";
@@ -13,6 +14,7 @@ const ZOOM_STEP = 1.8; // per click on a button
 const TIP_GAP = 12; // pixels between a point and its tooltip
 const TIP_LENGTH = 140; // characters
 const HIT_RADIUS = 6; // pixels
+const REGION_WORDS = 2; // of a name
 const ALL = { x: 0.5, y: 0.5, zoom: 1 };
 
 export class CorpusMap {
@@ -34,12 +36,6 @@ export class CorpusMap {
     this.listen();
   }
 
-  // The ids of the documents on the map; waits until it is loaded.
-  async ids() {
-    await this.loaded;
-    return this.data?.ids ?? [];
-  }
-
   async load() {
     try {
       this.data = await get("/v1/map");
@@ -54,11 +50,11 @@ export class CorpusMap {
       return;
     }
     this.indexOf = new Map(this.data.ids.map((id, index) => [String(id), index]));
-    this.order = this.data.ids.map((_, index) => index).sort((a, b) => this.data.label[b] - this.data.label[a]); // rare labels are drawn first
+    this.colorChoice();
+    this.nameRegions();
     this.panel.dataset.points = this.data.ids.length;
     this.panel.dataset.method = this.data.method;
     this.finish();
-    this.legend();
     const sampled = this.data.ids.length < this.data.documents ? `${number(this.data.ids.length)} of ${number(this.data.documents)} documents. ` : "";
     this.note(`${sampled}Points near each other have similar codes. ${clickVerb()} a point to see similar documents.`);
     this.draw();
@@ -77,11 +73,60 @@ export class CorpusMap {
     this.panel.querySelector("#map-note").textContent = text;
   }
 
-  legend() {
-    const names = this.data.labels.slice(0, COLORS);
-    const entries = names.map((name, index) => el("span", {}, el("i", { class: `dot c${index}` }), name));
-    if (this.data.labels.length > COLORS) entries.push(el("span", {}, el("i", { class: "dot" }), `${number(this.data.labels.length - COLORS)} others`));
+  // The regions of the map; none before it is loaded.
+  regions() {
+    return this.data?.regions ?? [];
+  }
+
+  // A select of the fields that points can be colored by.
+  colorChoice() {
+    const { fields } = this.data;
+    const select = this.panel.querySelector("#color");
+    this.panel.querySelector("#color-choice").hidden = fields.length < 2;
+    show(select, fields.map(({ field }, index) => el("option", { value: String(index) }, field ?? "label")));
+    select.onchange = () => this.colorBy(fields[Number(select.value)]);
+    this.colorBy(fields[0] ?? { field: null, kind: "values", values: [], index: this.data.ids.map(() => -1) });
+  }
+
+  colorBy(field) {
+    this.field = field;
+    this.order = field.index.map((_, index) => index).sort((a, b) => field.index[b] - field.index[a]); // rare values are drawn first
+    const names = field.values.slice(0, COLORS);
+    const kind = field.kind === "ranges" ? "r" : "c";
+    const entries = names.map((name, index) => el("span", {}, el("i", { class: `dot ${kind}${index}` }), el("span", { dir: "auto" }, String(name))));
+    if (field.index.some((place) => place < 0)) entries.push(el("span", {}, el("i", { class: "dot" }), names.length ? "others" : "documents"));
     show(this.panel.querySelector("#legend"), entries);
+    this.panel.dataset.color = field.field ?? "label";
+    this.draw();
+  }
+
+  // Names of regions, as buttons that search for their words.
+  nameRegions() {
+    this.names = this.regions().map((region) => {
+      const name = region.words.slice(0, REGION_WORDS).join(" ");
+      const button = el("button", { type: "button", title: `Search for “${name}”`, onclick: () => searchFor(name) }, name);
+      return { region, button, item: el("li", {}, button) };
+    });
+    show(this.panel.querySelector("#regions"), this.names.map(({ item }) => item));
+  }
+
+  // Places the names on the map: the larger regions first, and none where it would cover another.
+  placeNames() {
+    const boxes = [];
+    for (const { region, item } of this.names ?? []) {
+      const [x, y] = this.project(region.x, region.y);
+      const { offsetWidth: width, offsetHeight: height } = item;
+      const left = Math.min(Math.max(2, x - width / 2), this.box.width - width - 2);
+      const box = [left, y - height / 2, left + width, y + height / 2];
+      const isInside = x >= 0 && x <= this.box.width && box[1] >= 0 && box[3] <= this.box.height;
+      const isUnderButtons = box[2] > this.box.width - 48 && box[1] < 120;
+      const isFree = isInside && !isUnderButtons && boxes.every((one) => box[2] < one[0] || one[2] < box[0] || box[3] < one[1] || one[3] < box[1]);
+      item.style.visibility = isFree ? "visible" : "hidden";
+      item.style.left = `${left}px`;
+      item.style.top = `${box[1]}px`;
+      if (isFree) boxes.push(box);
+    }
+    this.panel.dataset.names = boxes.length;
   }
 
   highlight(hits, center = null) {
@@ -115,12 +160,13 @@ export class CorpusMap {
 
   // Canvas coordinates of a document.
   at(index) {
+    return this.project(this.data.x[index], this.data.y[index]);
+  }
+
+  project(x, y) {
     const { width, height } = this.box;
     const scale = Math.min(width, height) * (1 - 2 * MARGIN) * this.view.zoom;
-    return [
-      width / 2 + (this.data.x[index] / GRID_SIZE - this.view.x) * scale,
-      height / 2 - (this.data.y[index] / GRID_SIZE - this.view.y) * scale,
-    ];
+    return [width / 2 + (x / GRID_SIZE - this.view.x) * scale, height / 2 - (y / GRID_SIZE - this.view.y) * scale];
   }
 
   draw() {
@@ -135,7 +181,7 @@ export class CorpusMap {
     this.box = this.size();
     const style = getComputedStyle(document.documentElement);
     const color = (name) => style.getPropertyValue(name).trim();
-    const palette = Array.from({ length: COLORS }, (_, index) => color(`--c${index}`));
+    const palette = Array.from({ length: COLORS }, (_, index) => color(`--${this.field.kind === "ranges" ? "r" : "c"}${index}`));
     const other = color("--dot");
     const pen = this.canvas.getContext("2d");
     pen.setTransform(this.box.ratio, 0, 0, this.box.ratio, 0, 0);
@@ -145,7 +191,7 @@ export class CorpusMap {
     for (const index of this.order) {
       const [x, y] = this.at(index);
       if (x < -5 || y < -5 || x > this.box.width + 5 || y > this.box.height + 5) continue;
-      pen.fillStyle = palette[this.data.label[index]] ?? other;
+      pen.fillStyle = palette[this.field.index[index]] ?? other;
       pen.fillRect(x - radius, y - radius, 2 * radius, 2 * radius);
     }
     pen.globalAlpha = 1;
@@ -164,6 +210,7 @@ export class CorpusMap {
     if (this.center !== null) ring(this.center, 7, color("--differs"));
     if (this.hovered !== null) ring(this.data.ids[this.hovered], HIT_RADIUS + 1, color("--ink")); // the tooltip may be some distance away
     if (this.pointed !== null) ring(this.pointed, 9, color("--accent"));
+    this.placeNames();
     this.panel.dataset.highlighted = this.highlightedIndices().length;
     this.panel.dataset.highlightedInView = this.inView(this.highlightedIndices()).length;
     this.panel.dataset.zoom = this.view.zoom.toFixed(2);
@@ -282,7 +329,8 @@ export class CorpusMap {
     this.tip.hidden = index === null;
     if (index === null) return;
     const id = this.data.ids[index];
-    const label = this.data.labels[this.data.label[index]];
+    const value = this.field.values[this.field.index[index]];
+    const label = value === undefined ? "" : String(value);
     show(this.tip, el("b", {}, String(id)), label ? el("span", { class: "quiet" }, ` ${label}`) : null);
     this.placeTip(index);
     this.timer = setTimeout(async () => {

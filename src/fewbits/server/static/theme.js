@@ -15,7 +15,7 @@ export function startTheme(button, onChange) {
   const apply = () => {
     const theme = stored() ?? (system.matches ? "dark" : "light");
     document.documentElement.dataset.theme = theme;
-    button.textContent = theme === "dark" ? "Light" : "Dark";
+    button.textContent = theme === "dark" ? "Light theme" : "Dark theme";
     onChange();
   };
   button.addEventListener("click", () => {
@@ -26,7 +26,7 @@ export function startTheme(button, onChange) {
       // the choice lasts until the page is closed
     }
     document.documentElement.dataset.theme = next;
-    button.textContent = next === "dark" ? "Light" : "Dark";
+    button.textContent = next === "dark" ? "Light theme" : "Dark theme";
     onChange();
   });
   system.addEventListener("change", apply);
