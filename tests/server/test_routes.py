@@ -158,11 +158,12 @@ def test_embedding_engine_is_searched_by_documents_only() -> None:
 
 def test_hits_have_a_snippet_and_the_parts_of_the_score_but_no_text_unless_it_is_asked_for(client: TestClient) -> None:
     answer = client.post("/v1/search", json={"query": "boat harbour", "k": 3}).json()
+    weight = client.get("/v1/info").json()["weight"]
     for hit in answer["hits"]:
         assert hit["text"] is None
         assert {hit["snippet"][start:end] for start, end in hit["snippet_marks"]} <= {"boat", "harbour"}
         assert hit["snippet_marks"]
-        assert hit["score"] == pytest.approx((hit["lexical"] + 0.75 * hit["semantic"]) / 1.75, abs=2e-4)
+        assert hit["score"] == pytest.approx((hit["lexical"] + weight * hit["semantic"]) / (1 + weight), abs=2e-4)
     full = client.post("/v1/search", json={"query": "boat harbour", "k": 3, "fields": ["text"]}).json()
     assert [hit["text"] for hit in full["hits"]] == [
         client.get("/v1/document", params={"id": hit["id"]}).json()["text"] for hit in answer["hits"]

@@ -111,7 +111,7 @@ function hitCard(hit, context) {
   const { rank, map, state, info } = context;
   const why = el("div", { class: "why", hidden: true });
   const head = el("button", { type: "button", class: "hit-head", "aria-expanded": "false" }, el("span", { class: "name" }, hitHeading(hit)), closeness(hit, context));
-  const isOfTopic = state.view === "search" && state.rank === "hybrid" && hit.lexical === 0;
+  const isOfTopic = state.view === "search" && state.rank === "hybrid" && hit.lexical === 0 && !hit.title_marks.length && !hit.snippet_marks.length;
   const card = el(
     "li",
     { class: "hit", onpointerenter: () => map.point(hit.id), onpointerleave: () => map.point(null) },
