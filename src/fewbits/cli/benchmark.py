@@ -48,6 +48,7 @@ from fewbits.data.datasets import load_dataset
 from fewbits.data.io import read_pairs
 from fewbits.errors import DataError, ParameterError
 from fewbits.features import TextVectorizer
+from fewbits.search.words import named_pattern
 
 bench = typer.Typer(
     help="Run benchmark suites, render their results, and compare methods on your own corpus.", rich_markup_mode=None
@@ -233,7 +234,7 @@ def bench_own(
         **fields.reading(),
     )
     stream = track_progress(documents, "Reading documents")
-    vectorizer = TextVectorizer(max_features=max_features, token_pattern=token_pattern)
+    vectorizer = TextVectorizer(max_features=max_features, token_pattern=named_pattern(token_pattern))
     if pairs is None:
         corpus = corpus_with_labels(stream, vectorizer)
     else:

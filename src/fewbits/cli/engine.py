@@ -23,14 +23,15 @@ from fewbits.cli.options import (
     TokenPattern,
     expand_options,
 )
-from fewbits.cli.output import err, plural, print_json, print_text, track_progress
+from fewbits.cli.output import err, plural, print_json, print_status, print_text, track_progress
 from fewbits.data import Document, read_documents
 from fewbits.data.document import Fields
 from fewbits.errors import MissingExtraError
 from fewbits.features import TextVectorizer
 from fewbits.features.embeddings import load_embeddings
 from fewbits.search import LEARN_FROM, SearchEngine, check_engine_folder, rebuild_lexical_index
-from fewbits.search.drift import DRIFT_TITLES
+from fewbits.search.drift import DRIFT_TITLES, unseen_advice
+from fewbits.search.words import named_pattern
 
 FIELDS = "fields"  # the note in which an engine stores the field names given to fit
 INFO_TITLES = {  # of facts whose names in JSON would be unclear in a table
@@ -92,14 +93,20 @@ def fit(
     }
     stream = _read(source, fields, documents)
     if documents.embeddings is None:
-        vectorizer = TextVectorizer(max_features=max_features, token_pattern=token_pattern)
-        engine = SearchEngine.from_documents(stream, vectorizer=vectorizer, verbose=err.is_terminal, **options)
+        options |= {"verbose": err.is_terminal, "max_features": max_features}
+        if token_pattern is not None:
+            options["vectorizer"] = TextVectorizer(
+                max_features=max_features, token_pattern=named_pattern(token_pattern)
+            )
+        engine = SearchEngine.from_documents(stream, **options)
     else:
         engine = SearchEngine.from_embeddings(load_embeddings(documents.embeddings), documents=stream, **options)
     engine.save(output)
     facts = {"folder": str(output), **engine.info(), "seconds": round(time.perf_counter() - start, 2)}
     if as_json:
         return print_json(facts)
+    if advice := unseen_advice(facts):
+        print_status(advice)
     n_trained = facts["documents_learnt_from"]
     sampled = f", trained on {n_trained:,}" if n_trained < facts["documents"] else ""
     return print_text(

@@ -39,7 +39,11 @@ MetadataFields = Annotated[
 ]
 MaxFeatures = Annotated[int, typer.Option(help="Maximum size of the vocabulary.")]
 TokenPattern = Annotated[
-    str | None, typer.Option(help="Regular expression that matches a word. [default: two or more letters a-z]")
+    str | None,
+    typer.Option(
+        help="Regular expression that matches a word of the codes, or unicode for words of any letters and digits."
+        " [default: letters a-z; fit takes unicode if the first documents have many other letters]"
+    ),
 ]
 Encoding = Annotated[str, typer.Option(help="Character encoding of the file.")]
 Delimiter = Annotated[

@@ -81,8 +81,7 @@ codecs.register_error("fewbits-foreign", _replace_foreign)
 
 def inverse_document_frequency(counts: Any) -> NDArray[np.float64]:
     """Compute the smoothed idf of every word: ``ln((1 + documents) / (1 + documents with the word)) + 1``."""
-    documents_with_word = np.bincount(counts.indices, minlength=counts.shape[1])
-    return np.log((1 + counts.shape[0]) / (1 + documents_with_word)) + 1
+    return np.log((1 + counts.shape[0]) / (1 + np.bincount(counts.indices, minlength=counts.shape[1]))) + 1
 
 
 def tf_idf(counts: Any, idf: NDArray[np.float64]) -> Any:
@@ -177,11 +176,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         return parts[0] if len(parts) == 1 else sparse.vstack(parts, format="csr")
 
     def row(self, text: str) -> Any:
-        """Return the tf-idf row of one text: what :meth:`transform` returns for it, in a fraction of the time.
-
-        >>> TextVectorizer().fit(["boats on a lake", "lake"]).row("A lake without boats").indices.tolist()
-        [0, 1]
-        """
+        """Return the tf-idf row of one text: what :meth:`transform` returns for it, in a fraction of the time."""
         counts: dict[int, int] = {}
         for token in self._tokenize(text):
             column = self._column_of.get(token)
@@ -225,8 +220,17 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         tokenize = self._tokenize
         counts = Counter(token for text in _check_texts(X) for token in tokenize(text))
         words = {token: count for token, count in counts.items() if self._is_candidate(token)}
-        unknown = sum(count for token, count in words.items() if token not in self._column_of)
-        return unknown / max(1, sum(words.values()))
+        return sum(words[token] for token in words if token not in self._column_of) / max(1, sum(words.values()))
+
+    def unseen_share(self, X: Iterable[str]) -> float:
+        """Return the fraction of the words in texts, as written and without stop words, with no part in the vocabulary.
+
+        >>> TextVectorizer().fit(["boats on a lake"]).unseen_share(["The lake, 2024, с лодками"])
+        0.75
+        """
+        counts = Counter(word for text in _check_texts(X) for word in WRITTEN_WORD.findall(text.lower()))
+        words = {word: count for word, count in counts.items() if not self._is_ignored(word)}
+        return sum(words[word] for word in words if not self._has_known_token(word)) / max(1, sum(words.values()))
 
     @property
     def n_features(self) -> int:

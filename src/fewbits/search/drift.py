@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from fewbits.search.store.reader import Reader
 SAMPLED_TEXTS = 10_000  # for the share of unknown words
 MIN_NEW_DOCUMENTS = 30  # too few to measure drift
 MAX_UNKNOWN_INCREASE = 0.1  # share of words
+MAX_UNSEEN = 0.05  # share of words, rare ones and numbers, that is not worth a remark
 MAX_BIT_SHIFT = 0.1  # share of documents, mean over bits
 DRIFT_TITLES = {  # in tables, where the names of the fields would be unclear
     "new_documents": "new documents",
@@ -60,6 +62,23 @@ def measure_drift(model: Model, reader: Reader) -> Drift:
 def unknown_share(encoder: Encoder, texts: list[str]) -> float:
     """Compute the share of words that are not in the vocabulary; 0 for embeddings."""
     return float(encoder.features.unknown_share(texts)) if isinstance(encoder.features, TextVectorizer) else 0.0
+
+
+def unseen_share(encoder: Encoder, texts: list[str]) -> float:
+    """Compute the share of written words, numbers among them, that codes do not see; 0 for embeddings."""
+    return float(encoder.features.unseen_share(texts)) if isinstance(encoder.features, TextVectorizer) else 0.0
+
+
+def unseen_advice(facts: Mapping[str, Any]) -> str | None:
+    """Return what codes do not see of the documents of a fit, and what to do; None if it is little."""
+    count, unseen = facts["documents_without_known_words"], facts.get("unseen_words") or 0.0
+    if not count and unseen <= MAX_UNSEEN:
+        return None
+    return (
+        f"Codes do not see {unseen:.1%} of the words, and no word of {count:,} of {facts['documents']:,} documents."
+        " Searches find these by words alone. To let codes see more, fit again with a larger --max-features, or with"
+        " --token-pattern unicode for other scripts and numbers."
+    )
 
 
 def describe(model: Model, reader: Reader, *, documents_with_code: int) -> dict[str, Any]:

@@ -41,6 +41,7 @@ class ModelInfo:
     label_names: int | None = None  # number of distinct labels; None if the hasher was fitted elsewhere
     language: str | None = None  # of the stemmer; "none" for no stemming, None in folders of earlier releases
     unknown_words: float | None = None  # share of words outside the vocabulary; None for embeddings
+    unseen_words: float | None = None  # the same of all written words, with numbers and words in other scripts
     same_label: Mapping[str, Any] | None = None  # see fewbits.search.calibration; None where it was not measured
     notes: Mapping[str, Any] = field(default_factory=dict)  # JSON from the caller
 

@@ -65,6 +65,7 @@ class SearchEngine:
         notes: Mapping[str, Any] | None = None,
         language: str | None = None,
         nested: bool = False,
+        max_features: int = 20_000,
     ) -> SearchEngine:
         """Fit a model to documents, which may be a stream: their texts are never all in memory.
 
@@ -84,8 +85,11 @@ class SearchEngine:
         nested : bool, default=False
             Whether every prefix of 8, 16, 32, ... bits is trained as a code of its own, so that :meth:`save` can
             choose the length later; ``n_bits`` must be a power of two.
+        vectorizer, max_features : optional
+            What finds the words that codes see, or the size of its vocabulary. By default these are words of the
+            letters a to z, or of any letters and digits if the first documents have many others.
         """
-        options = FitOptions(n_bits, method, random_state, learn_from, verbose, notes, language, nested)
+        options = FitOptions(n_bits, method, random_state, learn_from, verbose, notes, language, nested, max_features)
         return cls(EngineStore(EngineState(*fit_texts(documents, vectorizer, options))))
 
     @classmethod

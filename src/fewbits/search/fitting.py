@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
-from itertools import groupby, zip_longest
+from itertools import chain, groupby, islice, zip_longest
 from typing import Any
 
 import numpy as np
@@ -31,16 +31,17 @@ from fewbits.hashers.registry import (
     make_hasher,
 )
 from fewbits.search.calibration import calibrate, split_held_out
-from fewbits.search.drift import SAMPLED_TEXTS, unknown_share
+from fewbits.search.drift import SAMPLED_TEXTS, unknown_share, unseen_share
 from fewbits.search.encoder import Encoder, Model, ModelInfo, nonzero_rows
 from fewbits.search.lexical_index import NO_LANGUAGE, check_language
 from fewbits.search.store.reader import Database, Positions, Reader
 from fewbits.search.store.writer import Writer, create_database, record_change
-from fewbits.search.words import guess_language
+from fewbits.search.words import choose_token_pattern, guess_language
 from fewbits.validation import batched, check_whole_number
 
 BLOCK = 4096  # documents encoded and stored at a time
 LEARN_FROM = 50_000  # more documents hardly improve the codes
+CHOSEN_FROM = 1_000  # first documents, from which the pattern of words is chosen
 
 _MISSING = object()
 
@@ -57,6 +58,7 @@ class FitOptions:
     notes: Mapping[str, Any] | None = None  # JSON from the caller, saved with the engine
     language: str | None = None  # of the stemmer; None to guess it
     nested: bool = False  # whether every prefix of 8, 16, 32, ... bits is trained as a code of its own
+    max_features: int = 20_000  # size of the vocabulary, if no vectorizer is given
 
     def __post_init__(self) -> None:
         check_n_bits(self.n_bits)
@@ -76,9 +78,15 @@ def fit_texts(
     documents: Iterable[Document], vectorizer: TextVectorizer | None, options: FitOptions
 ) -> tuple[Model, Database]:
     """Fit a model to documents, which may be a stream, and store them with their codes."""
-    features = TextVectorizer() if vectorizer is None else clone(vectorizer)
     database = create_database()
-    rows = features.fit_transform(document.text for document in _stored(database, documents))
+    stored = _stored(database, documents)
+    first = list(islice(stored, CHOSEN_FROM if vectorizer is None else 0))
+    if vectorizer is None:
+        pattern = choose_token_pattern(document.text for document in first)
+        features = TextVectorizer(max_features=options.max_features, token_pattern=pattern)
+    else:
+        features = clone(vectorizer)
+    rows = features.fit_transform(document.text for document in chain(first, stored))
     return _fit(features, rows, database, options), database
 
 
@@ -184,6 +192,7 @@ def _encode_all(
         label_names=label_names,
         language=(language or guess_language(texts) or NO_LANGUAGE) if encoder.takes_text else None,
         unknown_words=round(unknown_share(encoder, texts), 4) if encoder.takes_text else None,
+        unseen_words=round(unseen_share(encoder, texts), 4) if encoder.takes_text else None,
         same_label=same_label,
         notes=dict(notes),
     )

@@ -36,6 +36,17 @@ _FOLDED: dict[int, str | None] = {  # the Russian yo is often written as ye; Heb
     **dict.fromkeys([*range(0x591, 0x5C8), *range(0x64B, 0x653)]),
 }
 _FOLDABLE = re.compile(f"[{''.join(map(chr, _FOLDED))}]")
+# Words for the codes of texts with other letters than a-z, as a pattern of TextVectorizer: two characters or more of a
+# script with spaces, else pairs of characters. It captures what begins at each character.
+_MARK_BLOCKS = (
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
+)
+_SPACED = rf"[^\W{_UNSPACED}]|[{_MARK_BLOCKS}]"
+UNICODE_PATTERN = (
+    rf"(?=([{_UNSPACED}]{{2}}|(?<![^\W{_UNSPACED}])(?<![{_MARK_BLOCKS}])(?:{_SPACED}){{2,}}))[\w{_MARK_BLOCKS}]"
+)
+MAX_OTHER_LETTERS = 0.02  # share of letters in words that the pattern of the benchmark cannot see
+_LETTERS = re.compile(r"[^\W\d_]{2,}")
 LONGEST = 64  # characters of a word; what is longer is data, not language
 
 LANGUAGES = (
@@ -156,6 +167,22 @@ def guess_language(texts: Iterable[str]) -> str | None:
         shares.append((1 - len(analyzer.analyze(words)) / max(1, total), language))
     (first, language), (second, _) = sorted(shares, reverse=True)[:2]
     return language if first >= MIN_FUNCTION_WORDS and first >= MIN_LEAD * second else None
+
+
+def named_pattern(pattern: str | None) -> str | None:
+    """Return the pattern that a name stands for, or the pattern itself."""
+    return UNICODE_PATTERN if pattern == "unicode" else pattern
+
+
+def choose_token_pattern(texts: Iterable[str]) -> str | None:
+    """Return the pattern of the words that codes are made of: None for letters a-z, unless texts have many others.
+
+    >>> choose_token_pattern(["plain words, 北"]) is None, choose_token_pattern(["北京大学 campus"]) == UNICODE_PATTERN
+    (True, True)
+    """
+    words = [word for text in texts for word in _LETTERS.findall(text.lower())]
+    n_other = sum(len(word) for word in words if not word.isascii())
+    return UNICODE_PATTERN if n_other > MAX_OTHER_LETTERS * sum(map(len, words)) else None
 
 
 @dataclass(frozen=True)
