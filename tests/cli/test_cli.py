@@ -150,6 +150,20 @@ def test_info_describes_the_engine(run: Run, saved: Path) -> None:
     assert "All checksums are correct." in run("info", str(saved)).out
 
 
+def test_fit_says_what_codes_do_not_see_and_what_to_do(run: Run, tmp_path: Path) -> None:
+    texts = ["red apples 2023", "green apples 2024", "8J0-035-500-F 2025", "grapes of 1999"]
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    fitted = run("fit", "texts.jsonl", "-o", "engine", "--bits", "8", "--method", "itq")
+    assert fitted.code == 0
+    assert "Codes do not see 58.3% of the words, and no word of 1 of 4 documents." in fitted.err
+    assert "--max-features, or with --token-pattern unicode" in fitted.err
+    assert run("search", "engine", "2025", "--json").lines[0]["hits"][0]["id"] == 2
+    again = run("fit", "texts.jsonl", "-o", "engine", "--bits", "8", "--method", "itq", "--token-pattern", "unicode")
+    assert (again.code, again.err) == (0, "")
+    [facts] = run("info", "engine", "--json").lines
+    assert (facts["unseen_words"], facts["documents_without_known_words"]) == (0.0, 0)
+
+
 def test_fit_with_embeddings_replaces_word_features(run: Run, corpus_file: Path, tmp_path: Path) -> None:
     np.save(tmp_path / "rows.npy", np.random.default_rng(0).standard_normal((60, 8)))
     options = ("--text", "body", "--id", "key", "--embeddings", str(tmp_path / "rows.npy"), "-o", "engine", "--json")

@@ -6,7 +6,7 @@ import pytest
 
 from fewbits import SearchEngine
 from fewbits.errors import DataError
-from helpers.awkward import QUERIES, TEXTS
+from helpers.awkward import OTHER_QUERIES, OTHER_TEXTS, QUERIES, TEXTS
 
 MIXED = [  # known and unknown words, repetitions, and operators
     ("zyzzyva xqzzt", 31), ("qwrtpsd marathon", 13), ("vitamin  \t b12\n", 29), ("camera camera iphone 15", 10),
@@ -25,6 +25,33 @@ def engine() -> SearchEngine:
 @pytest.mark.parametrize(("query", "expected"), QUERIES + MIXED)
 def test_an_awkward_query_finds_its_document_first(engine: SearchEngine, query: str, expected: int, rank: str) -> None:
     assert engine.search(query, 5, rank=rank)[0].id == expected
+
+
+@pytest.fixture(scope="module")
+def other_engine() -> SearchEngine:
+    return SearchEngine.from_texts(OTHER_TEXTS.values(), ids=list(OTHER_TEXTS), n_bits=16, method="itq")
+
+
+@pytest.mark.parametrize("rank", ["hybrid", "words"])
+@pytest.mark.parametrize(("query", "expected"), OTHER_QUERIES)
+def test_a_query_in_another_spelling_or_script_finds_its_document_first(
+    other_engine: SearchEngine, query: str, expected: str, rank: str
+) -> None:
+    assert other_engine.search(query, 5, rank=rank)[0].id == expected
+
+
+@pytest.mark.parametrize(
+    ("texts", "query", "expected"),
+    [
+        (["机器学习是人工智能的分支", "北京的天气晴朗", "我爱吃北京烤鸭", "人工智能研究机器学习"], "学习机器", {0, 3}),
+        (["кошки спят на диване", "собаки и кошки играют", "акции упали в цене", "цене акции"], "акции в цене", {2, 3}),
+        (["दिल्ली में बारिश", "मुंबई में बारिश", "चाय की दुकान", "चाय और दुकान"], "चाय दुकान", {2, 3}),
+        (["12 345", "12 345 67", "quarterly report été", "quarterly report déjà vu"], "report quarterly", {2, 3}),
+    ],
+)
+def test_codes_see_the_words_of_other_scripts(texts: list[str], query: str, expected: set[int]) -> None:
+    engine = SearchEngine.from_texts(texts, n_bits=8, method="itq")
+    assert {hit.id for hit in engine.search(query, 2, rank="codes")} == expected
 
 
 @pytest.mark.parametrize("query", ["xqzzt", "взxq", "🙂", "龘龘"])

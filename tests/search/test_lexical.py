@@ -13,12 +13,13 @@ import pytest
 
 from fewbits import Document
 from fewbits.errors import ParameterError
+from fewbits.search.languages import guess_language
 from fewbits.search.lexical import LexicalSnapshot
 from fewbits.search.lexical_index import LexicalIndex
 from fewbits.search.store.filters import Allowed
 from fewbits.search.store.reader import Database, Reader
 from fewbits.search.store.writer import create_database, record_change
-from fewbits.search.words import guess_language, parse, plain
+from fewbits.search.words import parse, plain
 from helpers.awkward import QUERIES, TEXTS
 
 

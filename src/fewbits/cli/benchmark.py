@@ -48,7 +48,7 @@ from fewbits.data.datasets import load_dataset
 from fewbits.data.io import read_pairs
 from fewbits.errors import DataError, ParameterError
 from fewbits.features import TextVectorizer
-from fewbits.search.words import named_pattern
+from fewbits.search.languages import named_pattern
 
 bench = typer.Typer(
     help="Run benchmark suites, render their results, and compare methods on your own corpus.", rich_markup_mode=None

@@ -31,7 +31,7 @@ from fewbits.features import TextVectorizer
 from fewbits.features.embeddings import load_embeddings
 from fewbits.search import LEARN_FROM, SearchEngine, check_engine_folder, rebuild_lexical_index
 from fewbits.search.drift import DRIFT_TITLES, unseen_advice
-from fewbits.search.words import named_pattern
+from fewbits.search.languages import named_pattern
 
 FIELDS = "fields"  # the note in which an engine stores the field names given to fit
 INFO_TITLES = {  # of facts whose names in JSON would be unclear in a table

@@ -33,10 +33,10 @@ from fewbits.hashers.registry import (
 from fewbits.search.calibration import calibrate, split_held_out
 from fewbits.search.drift import SAMPLED_TEXTS, unknown_share, unseen_share
 from fewbits.search.encoder import Encoder, Model, ModelInfo, nonzero_rows
+from fewbits.search.languages import choose_token_pattern, guess_language
 from fewbits.search.lexical_index import NO_LANGUAGE, check_language
 from fewbits.search.store.reader import Database, Positions, Reader
 from fewbits.search.store.writer import Writer, create_database, record_change
-from fewbits.search.words import choose_token_pattern, guess_language
 from fewbits.validation import batched, check_whole_number
 
 BLOCK = 4096  # documents encoded and stored at a time

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,7 +19,7 @@ from tantivy import Occur, Query, SchemaBuilder, TextAnalyzer
 
 from fewbits.errors import BrokenFolderError
 from fewbits.search.store.filters import Allowed
-from fewbits.search.words import ParsedQuery, code_key, is_mixed, make_analyzer, split
+from fewbits.search.words import ParsedQuery, is_mixed, make_analyzer, other_forms, split
 
 Positions = NDArray[np.int64]
 Term = tuple[str, str]  # field and text
@@ -30,6 +31,7 @@ MAX_TERMS = 128  # of a query; of a longer one the most telling
 MAX_MATCHES = 100_000  # documents that are compared with a filter to be counted
 MAX_IN_QUERY = 5_000  # documents up to which a filter is part of the query
 MAX_IN_UNION = 1_000  # documents up to which a union of terms is faster than a set
+_LETTERS_OR_DIGITS = re.compile(r"[^\W\d_]+|\d+")
 CHECKED_TERMS = 16  # of a document, when the index is verified
 
 
@@ -136,8 +138,11 @@ class LexicalSnapshot:
 
     def contains(self, position: int, text: str) -> bool:
         """Return whether a document is in the index with the words of a text."""
-        terms = dict.fromkeys(islice(self._terms_of(text, self.analyzer), CHECKED_TERMS))
-        clauses = [(Occur.Must, self._term(*term)) for term in terms]
+        words, codes, _ = split(text)
+        terms = dict.fromkeys(
+            [(WORDS, term) for term in self.analyzer.analyze(words)] + [(CODES, key) for key in codes]
+        )
+        clauses = [(Occur.Must, self._term(*term)) for term in islice(terms, CHECKED_TERMS)]
         clauses.append((Occur.Must, self._position_filter(np.array([position]))))
         return len(self._top(Query.boolean_query(clauses), 1).positions) == 1
 
@@ -213,7 +218,7 @@ class LexicalSnapshot:
 
     def _phrase(self, text: str) -> Query | None:
         """A code written as one is looked up as such; other words stand beside each other."""
-        words, codes = split(text)
+        words, codes, _ = split(text)
         terms = self.analyzer.analyze(words)
         if codes and len(text.split()) == 1:
             return self._term(CODES, codes[0])
@@ -233,6 +238,7 @@ class LexicalSnapshot:
     def _terms(self, query: ParsedQuery) -> list[tuple[Term, int]]:
         """Count the terms of a query; function words only if there are no others."""
         text = " ".join((*query.words, *query.phrases))
+        text = " ".join(self._with_parts(word) if is_mixed(word) else word for word in text.split())
         for analyzer in (self.query_analyzer, self.analyzer):
             counts: dict[Term, int] = {}
             for term in self._terms_of(text, analyzer):
@@ -244,11 +250,24 @@ class LexicalSnapshot:
                 return list(counts.items())
         return []
 
+    def _with_parts(self, word: str) -> str:
+        """Return a word, and its letters and its digits apart if no document has it as it is."""
+        if word.isalnum() and not self.has_word(word):
+            return " ".join([word, *_LETTERS_OR_DIGITS.findall(word)])
+        return word
+
     def _terms_of(self, text: str, analyzer: TextAnalyzer) -> Iterator[Term]:
-        words, codes = split(text)
+        """Yield the terms of a query: its words, and other ways to write them that documents have."""
+        words = split(text).words
         yield from ((WORDS, term) for term in analyzer.analyze(words))
-        keys = {*codes, *(code_key(part) for part in words.split() if is_mixed(part))}
-        yield from ((CODES, key) for key in sorted(keys) if self._frequency(CODES, key))
+        written = frozenset(words.split())
+        for form in other_forms(text):
+            if self._frequency(CODES, form) and (form not in written or analyzer.analyze(form)):
+                yield CODES, form
+            if form not in written:
+                terms = analyzer.analyze(form)
+                if len(terms) == 1 and self._frequency(WORDS, terms[0]):
+                    yield WORDS, terms[0]
 
     def _term(self, field: str, term: str) -> Query:
         return Query.term_query(self.schema, field, term, "freq")

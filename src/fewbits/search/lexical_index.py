@@ -21,17 +21,18 @@ import tantivy
 from tantivy import Query, TextAnalyzerBuilder, Tokenizer
 
 from fewbits.errors import FewbitsError, ParameterError
+from fewbits.search.languages import LANGUAGES, guess_language
 from fewbits.search.lexical import CODES, POSITION, REBUILD, VERSION, WORDS, LexicalSnapshot, make_schema
 from fewbits.search.lexical_files import check_files, fields, panics_as_errors, record_files
 from fewbits.search.store.reader import Reader
 from fewbits.search.store.writer import remove_temporary
-from fewbits.search.words import LANGUAGES, guess_language, make_analyzer, split
+from fewbits.search.words import make_analyzer, split
 from fewbits.storage import FORM_ERRORS, read_json, write_json
 from fewbits.validation import evenly_spaced
 
 LOGGER = logging.getLogger("fewbits")
 
-FOLDER, SETTINGS, FORMAT_VERSION = "lexical", "lexical.json", 1
+FOLDER, SETTINGS, FORMAT_VERSION = "lexical", "lexical.json", 2
 NO_LANGUAGE = "none"  # words are not stemmed
 HEAP = 64_000_000  # bytes that the writer holds before it writes a segment
 GUESSED_FROM = 500  # texts
@@ -202,12 +203,12 @@ class LexicalIndex:
     def _add(self, documents: Iterable[tuple[int, str]]) -> None:
         writer = self._open_writer()
         for position, text in documents:
-            words, codes = split(text)
+            words, codes, compounds = split(text)
             document = tantivy.Document()
             document.add_unsigned(POSITION, position)
             document.add_text(WORDS, words)
-            if codes:
-                document.add_text(CODES, " ".join(codes))
+            if codes or compounds:
+                document.add_text(CODES, " ".join(codes + compounds))
             writer.add_document(document)
 
     def _create(self, language: str) -> None:

@@ -7,7 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fewbits.search.words import ParsedQuery, code_key, is_mixed, make_analyzer, part_spans, split, token_spans
+from fewbits.search.words import (
+    ParsedQuery,
+    code_key,
+    is_mixed,
+    make_analyzer,
+    other_forms,
+    part_spans,
+    split,
+    token_spans,
+)
 
 if TYPE_CHECKING:
     from fewbits.search.snapshot import Snapshot
@@ -56,9 +65,10 @@ class Highlighter:
     @classmethod
     def of(cls, query: ParsedQuery, analyzer: Any, query_analyzer: Any) -> Highlighter:
         """Look for the words, phrases and prefixes of a query; for function words only if it has no others."""
-        words, codes = split(" ".join((*query.words, *query.phrases)))
+        text = " ".join((*query.words, *query.phrases))
+        words = split(text).words
         terms = query_analyzer.analyze(words) or analyzer.analyze(words)
-        keys = {*codes, *(code_key(part) for part in words.split() if is_mixed(part))}
+        keys = other_forms(text)
         prefixes = (_FOLD.analyze(split(prefix).words)[-1:] for prefix in query.prefixes)
         return cls(analyzer, frozenset(terms), frozenset(keys), tuple(one for [one] in filter(None, prefixes)))
 
@@ -97,7 +107,8 @@ class Highlighter:
 
     def _in_token(self, token: str) -> Iterator[_Match]:
         """Find the query's words in a word: all of it as a code, or its parts."""
-        code = next((code for code in split(token).codes if code in self.codes), None)
+        _, codes, compounds = split(token)
+        code = next((code for code in codes + compounds if code in self.codes), None)
         if code is not None:
             yield _Match(0, len(token), code)
             return

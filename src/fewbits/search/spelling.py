@@ -70,7 +70,7 @@ def _is_unknown(lexical: LexicalSnapshot, word: str) -> bool:
     """Return whether no document has a word; of a code with digits, whether none has all of it."""
     if not lexical.has_word(word):
         return True
-    words, codes = split(word)
+    words, codes, _ = split(word)
     is_number = bool(codes) and any(map(str.isdigit, word))
     return is_number and not lexical.count(word) and not lexical.count(*words.split(), is_phrase=True)
 

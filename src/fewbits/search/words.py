@@ -9,52 +9,41 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from tantivy import Filter, TextAnalyzer, TextAnalyzerBuilder, Tokenizer
 
 # Vowel signs and accents belong to words; \\w leaves them out.
 _MARKS = "".join(chr(point) for point in range(0x300, 0x1E00) if unicodedata.category(chr(point)) in ("Mn", "Mc"))
-_UNSPACED = (  # scripts that write no spaces, and Hangul, whose particles stick to the words
+UNSPACED = (  # scripts that write no spaces, and Hangul, whose particles stick to the words
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\U00020000-\U0003ffff"
 )
 _JOINERS = "-./_&+#@:"  # the hyphen first, as these are part of patterns
-_WORD = re.compile(rf"\w+(?:[{_JOINERS}]\w+)*(?:\+\+|#)?")
-_MARKED_WORD = re.compile(rf"[\w{_MARKS}]+(?:[{_JOINERS}][\w{_MARKS}]+)*(?:\+\+|#)?")
+_EMOJI = "\u2600-\u27bf\U0001f300-\U0001faff"  # each is a word
+_WORD = re.compile(rf"\w+(?:[{_JOINERS}]\w+)*(?:\+\+|#)?|[{_EMOJI}]")
+_MARKED_WORD = re.compile(rf"[\w{_MARKS}]+(?:[{_JOINERS}][\w{_MARKS}]+)*(?:\+\+|#)?|[{_EMOJI}]")
+_ELIDED = re.compile("(?<!\\w)\\w+(?:['\u2019](?!s\\b)\\w+)+")  # without a genitive
 _MARK = re.compile(f"[{_MARKS}]")
 _PART_OF_WORD = re.compile(f"[^{_JOINERS}]+")
 # Texts are normalized in pieces, because sorting a run of accents by their class takes quadratic time. A piece ends at
 # white space, else not before a character that the one in front of it may be composed with.
 _PIECE = re.compile(rf".{{1,400}}\s|.{{1,200}}[{_MARKS}\u1160-\u11ff\u3099\u309a]{{0,30}}", re.DOTALL)
-_UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
+_UNSPACED_RUN = re.compile(f"[{UNSPACED}]+")
 _PARTS = str.maketrans(dict.fromkeys(_JOINERS, " "))
-_PLAIN = str.maketrans("", "", "-./_:")  # RTX-4090, RTX_4090 and RTX4090 are one code
+_PLAIN = str.maketrans("", "", "-./_:'\u2019")  # RTX-4090, RTX_4090 and RTX4090 are one code
 _FOLDED: dict[int, str | None] = {  # the Russian yo is often written as ye; Hebrew and Arabic vowels are left out
     ord("\u0451"): "\u0435",
     ord("\u0401"): "\u0415",
+    ord("\u0130"): "i",  # the Turkish capital, whose lower case has a combining dot
     **dict.fromkeys([*range(0x591, 0x5C8), *range(0x64B, 0x653)]),
+    **dict.fromkeys([*range(0x300, 0x370), 0xAD, 0x200D, 0x200E, 0x200F, 0x2060, 0xFEFF]),  # accents apart; invisible
+    **{point: unicodedata.normalize("NFD", chr(point))[0] for point in [*range(0x386, 0x3CF), *range(0x1F00, 0x2000)]},
 }
 _FOLDABLE = re.compile(f"[{''.join(map(chr, _FOLDED))}]")
-# Words for the codes of texts with other letters than a-z, as a pattern of TextVectorizer: two characters or more of a
-# script with spaces, else pairs of characters. It captures what begins at each character.
-_MARK_BLOCKS = (
-    "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u0900-\u0963\u0966-\u0dff"
-)
-_SPACED = rf"[^\W{_UNSPACED}]|[{_MARK_BLOCKS}]"
-UNICODE_PATTERN = (
-    rf"(?=([{_UNSPACED}]{{2}}|(?<![^\W{_UNSPACED}])(?<![{_MARK_BLOCKS}])(?:{_SPACED}){{2,}}))[\w{_MARK_BLOCKS}]"
-)
-MAX_OTHER_LETTERS = 0.02  # share of letters in words that the pattern of the benchmark cannot see
-_LETTERS = re.compile(r"[^\W\d_]{2,}")
+_UMLAUTS = (("\u00e4", "a"), ("\u00f6", "o"), ("\u00fc", "u"))
 LONGEST = 64  # characters of a word; what is longer is data, not language
-
-LANGUAGES = (
-    "arabic", "danish", "dutch", "english", "finnish", "french", "german", "greek", "hungarian",
-    "italian", "norwegian", "portuguese", "romanian", "russian", "spanish", "swedish", "tamil", "turkish",
-)  # fmt: skip
-MIN_FUNCTION_WORDS = 0.2  # share of function words in texts of a language
-MIN_LEAD = 1.2  # of the language over the next one
 
 LONGEST_QUERY = 2_000  # characters
 MAX_WORDS = 12  # outside quotes; a longer query is prose, whose quotes and hyphens are not operators
@@ -79,10 +68,11 @@ ENGLISH = _ENGLISH.split()
 
 
 class Words(NamedTuple):
-    """Words of a text in order, separated by spaces, and its codes."""
+    """Words of a text in order, separated by spaces, its codes, and its words joined by hyphens or apostrophes."""
 
     words: str
     codes: list[str]
+    compounds: list[str]
 
 
 def split(text: str) -> Words:
@@ -91,29 +81,66 @@ def split(text: str) -> Words:
     A code is a word with inner punctuation that has a digit, or that is not joined by hyphens alone; it is kept
     without its separators, and its parts are words.
 
-    >>> split("The RTX-4090 in C++")
-    Words(words='the rtx 4090 in c  ', codes=['rtx4090', 'c++'])
+    >>> split("The RTX-4090 in C++, well-known")
+    Words(words='the rtx 4090 in c   well known', codes=['rtx4090', 'c++'], compounds=['wellknown'])
     >>> split("Grève à 北京大学").words.split()
     ['grève', 'à', '北京', '京大', '大学']
     """
-    if text.isascii():
-        tokens = _WORD.findall(text.lower())
-    else:
-        folded = _normalize(text)
-        folded = (folded.translate(_FOLDED) if _FOLDABLE.search(folded) else folded).lower()
-        tokens = (_MARKED_WORD if _MARK.search(folded) else _WORD).findall(folded)
+    folded, tokens = tokenize(text)
     joined = " ".join(tokens)
-    codes = [code_key(token) for token in tokens if not token.isalnum() and _is_code(token)]
+    codes, compounds = [], []
+    for token in tokens:
+        if not token.isalnum() and not token.isalpha():
+            if _is_code(token):
+                codes.append(code_key(token))
+            elif "-" in token:
+                compounds.append(code_key(token))
+    if "'" in folded or "\u2019" in folded:
+        compounds += map(code_key, _ELIDED.findall(folded))
     if joined.isascii():
-        return Words(joined.translate(_PARTS), codes)
+        return Words(joined.translate(_PARTS), codes, compounds)
     for joiner in _JOINERS:  # several times faster than translate, which is made for ASCII
         joined = joined.replace(joiner, " ")
-    return Words(_UNSPACED_RUN.sub(_pairs, joined), codes)
+    return Words(_UNSPACED_RUN.sub(_pairs, joined), codes, compounds)
+
+
+def tokenize(text: str) -> tuple[str, list[str]]:
+    """Return a text in lower case without accents that stand apart, and its words with their inner punctuation."""
+    if text.isascii():
+        folded = text.lower()
+        return folded, _WORD.findall(folded)
+    folded = _normalize(text)
+    folded = (folded.translate(_FOLDED) if _FOLDABLE.search(folded) else folded).lower()
+    return folded, (_MARKED_WORD if _MARK.search(folded) else _WORD).findall(folded)
 
 
 def code_key(token: str) -> str:
     """Return the form under which a code is kept: lower case without separators."""
     return token.lower().translate(_PLAIN)[:LONGEST]
+
+
+def other_forms(text: str) -> list[str]:
+    """Return other ways to write the words of a text, without separators; documents may have some of them.
+
+    >>> other_forms("RTX 4090, e-mail")
+    ['rtx', '4090', 'email', 'rtx4090', '4090email']
+    >>> other_forms("Müller Koeln don't")
+    ['müller', 'koeln', 'don', 't', 'mueller', 'koln', 'dont']
+    """
+    folded, tokens = tokenize(text)
+    keys = [code_key(token) for token in tokens]
+    forms = [*keys, *map(code_key, _ELIDED.findall(folded))]
+    pairs = ((first, second) for first, second in pairwise(keys) if not (first + second).isalpha())
+    forms[len(keys) : len(keys)] = [first + second for first, second in pairs if not (first + second).isdigit()]
+    forms[len(keys) : len(keys)] = [other for key in keys if (other := _other_umlauts(key)) != key]
+    return list(dict.fromkeys(forms))
+
+
+def _other_umlauts(word: str) -> str:
+    """Write an umlaut with an e, as those do who have no such key, or the other way round."""
+    for umlaut, vowel in _UMLAUTS:
+        word = word.replace(umlaut, vowel + "e") if umlaut in word else word.replace(vowel + "e", vowel)
+    return word
 
 
 def is_mixed(word: str) -> bool:
@@ -148,41 +175,6 @@ def make_analyzer(language: str | None, *, without_function_words: bool = False)
         builder = builder.filter(Filter.custom_stopword(ENGLISH) if is_english else Filter.stopword(language))
     builder = builder.filter(Filter.ascii_fold())
     return (builder if language is None else builder.filter(Filter.stemmer(language))).build()
-
-
-def guess_language(texts: Iterable[str]) -> str | None:
-    """Return the language whose function words are most frequent in texts; None if it is not clear.
-
-    >>> guess_language(["It was the best of times, it was the worst of times"])
-    'english'
-    """
-    words = split(" ".join(texts)).words
-    total = len(words.split())
-    shares = []
-    for language in LANGUAGES:
-        try:
-            analyzer = TextAnalyzerBuilder(Tokenizer.whitespace()).filter(Filter.stopword(language)).build()
-        except ValueError:  # there is no list for this language
-            continue
-        shares.append((1 - len(analyzer.analyze(words)) / max(1, total), language))
-    (first, language), (second, _) = sorted(shares, reverse=True)[:2]
-    return language if first >= MIN_FUNCTION_WORDS and first >= MIN_LEAD * second else None
-
-
-def named_pattern(pattern: str | None) -> str | None:
-    """Return the pattern that a name stands for, or the pattern itself."""
-    return UNICODE_PATTERN if pattern == "unicode" else pattern
-
-
-def choose_token_pattern(texts: Iterable[str]) -> str | None:
-    """Return the pattern of the words that codes are made of: None for letters a-z, unless texts have many others.
-
-    >>> choose_token_pattern(["plain words, 北"]) is None, choose_token_pattern(["北京大学 campus"]) == UNICODE_PATTERN
-    (True, True)
-    """
-    words = [word for text in texts for word in _LETTERS.findall(text.lower())]
-    n_other = sum(len(word) for word in words if not word.isascii())
-    return UNICODE_PATTERN if n_other > MAX_OTHER_LETTERS * sum(map(len, words)) else None
 
 
 @dataclass(frozen=True)
