@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fewbits import Dataset, Split
+from fewbits import Dataset, PairwiseHasher, Split
 from fewbits.benchmark.experiments import (
     EXPERIMENTS,
     EstimatorComparison,
     Experiment,
     KnownItemSearch,
     LatentSpace,
+    NestedComparison,
     ServiceLoad,
     SupervisionComparison,
     TrainingTime,
@@ -28,10 +30,11 @@ from fewbits.benchmark.experiments.latent import nearest_words
 from fewbits.benchmark.experiments.speed import time_to_quality
 from fewbits.benchmark.experiments.supervision import draw_pairs, sample_labels
 from fewbits.errors import ParameterError
+from fewbits.metrics import encoded_precision
 from fewbits.nn.gradient_estimators import ESTIMATORS
 from fewbits.storage import write_json
 from helpers.corpora import tiny_documents, topic_rows
-from helpers.results import ROOT
+from helpers.results import ROOT, make_result
 
 pytestmark = pytest.mark.filterwarnings("ignore::fewbits.hashers._neural.ConstantBitsWarning")
 ROWS, CLASSES = topic_rows(600)  # more than 100 of each topic among the first 400: the precision at 100 can be 1
@@ -50,15 +53,19 @@ def dataset() -> Dataset:
 
 @pytest.mark.parametrize("experiment", [one for one in EXPERIMENTS if one.page], ids=lambda one: one.folder)
 def test_a_committed_page_matches_the_committed_facts(experiment: type[Experiment[Any]]) -> None:
-    facts = experiment.load(ROOT / "results")
-    assert (ROOT / "docs" / str(experiment.page)).read_text() == experiment.render(facts)
+    facts, page = experiment.load(ROOT / "results"), ROOT / "docs" / str(experiment.page)
+    if facts:
+        assert page.read_text() == experiment.render(facts)
+    else:
+        assert not page.exists()
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda one: one.folder)
 def test_committed_facts_are_saved_under_their_names_with_their_contents(
     experiment: type[Experiment[Any]], tmp_path: Path
 ) -> None:
-    committed = {path.name: json.loads(path.read_text()) for path in (ROOT / "results" / experiment.folder).iterdir()}
+    files = (ROOT / "results" / experiment.folder).glob("*")
+    committed = {path.name: json.loads(path.read_text()) for path in files}
     written = [experiment.save(facts, tmp_path) for facts in experiment.load(ROOT / "results")]
     assert {path.name for path in written} == committed.keys()
     for path in written:
@@ -162,6 +169,39 @@ def test_each_kind_of_supervision_is_measured_for_each_seed(dataset: Dataset, tm
     SupervisionComparison.save(facts, tmp_path)
     assert SupervisionComparison.load(tmp_path) == [facts]
     assert f"| nothing | {np.mean(facts[0].precision):.3f} |" in SupervisionComparison.render([facts])
+
+
+def test_prefixes_of_a_nested_code_are_compared_with_separate_trainings(dataset: Dataset, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"parameters": {"epochs": 2}, "n_bits": 16}
+    facts = list(NestedComparison(dataset, seeds=[0, 1], **options).measure())
+    assert [(one.method, one.seed) for one in facts] == [(m, s) for m in ("bernoulli-vae", "pairwise") for s in (0, 1)]
+    train, test = dataset.train, dataset.test
+    nested = PairwiseHasher(16, nested=True, epochs=2, random_state=1).fit(train.features, train.labels)
+    separate = [PairwiseHasher(n, epochs=2, random_state=1).fit(train.features, train.labels) for n in (8, 16)]
+    for hashers, measured in ((map(nested.truncate, (8, 16)), facts[3].nested), (separate, facts[3].separate)):
+        expected = [encoded_precision(one, test.features, test.labels, train.features, train.labels) for one in hashers]
+        assert measured == pytest.approx(expected, abs=1e-4)
+    for one in facts:
+        NestedComparison.save(one, tmp_path)
+    assert NestedComparison.load(tmp_path) == facts
+    page = NestedComparison.render(facts)
+    means = [np.mean([one.nested[n] for one in facts[2:]]) for n in (0, 1)]
+    assert f"| PairwiseHasher (ours), nested | {means[0]:.3f} | {means[1]:.3f} |" in page
+    assert "--dataset toy --method bernoulli-vae --method pairwise --seed 0 --seed 1 --save" in page
+
+
+def test_separate_trainings_with_a_result_are_read_from_it(dataset: Dataset, tmp_path: Path) -> None:
+    for bits, precision in ((8, 0.25), (16, 0.75)):
+        result = make_result("bernoulli-vae", bits, precision, dataset.name)
+        replace(result, data_fingerprint=dataset.fingerprint).save(tmp_path)
+    comparison = NestedComparison(dataset, ["bernoulli-vae"], n_bits=16, results=tmp_path)
+    [one] = comparison.measure()
+    assert one.separate == [0.25, 0.75]
+    assert one.separate_seconds is None
+    changed = replace(comparison, dataset=replace(dataset, fingerprint="e" * 64), parameters={"epochs": 1})
+    [one] = changed.measure()
+    assert one.separate_seconds is not None
+    assert one.separate != [0.25, 0.75]
 
 
 def test_a_latent_space_has_a_point_for_each_test_document_with_its_class(dataset: Dataset, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from fewbits.benchmark.experiments import (
     EstimatorComparison,
     Experiment,
     KnownItemSearch,
+    NestedComparison,
     SearchQuality,
     ServiceLoad,
     SupervisionComparison,
@@ -21,6 +22,7 @@ from fewbits.benchmark.experiments import (
 )
 from fewbits.benchmark.experiments.judged import LAYOUT, read_collection
 from fewbits.benchmark.experiments.known_items import TRAINING_SIZE, split_titles
+from fewbits.benchmark.experiments.nested import COMPARED as NESTED
 from fewbits.benchmark.runner import run_all
 from fewbits.benchmark.spec import Spec
 from fewbits.benchmark.tune import tune as search_weights
@@ -198,6 +200,31 @@ def bench_supervision(
     """
     loaded = load_dataset(dataset, progress=err.is_terminal)
     _run(SupervisionComparison(loaded, bits, seed or [0, 1, 2], part), results if save else None)
+
+
+@bench.command("nested")
+def bench_nested(
+    dataset: Annotated[
+        list[str] | None, typer.Option(help="Data set; repeatable. [default: ng20, reuters and arxiv]")
+    ] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help="Method; repeatable. [default: bernoulli-vae and pairwise]")
+    ] = None,
+    seed: Annotated[list[int] | None, typer.Option("--seed", help="Seed; repeatable. [default: 0]")] = None,
+    part: Part = "test",
+    save: Annotated[bool, typer.Option("--save", help="Write one JSON file per method and seed.")] = False,
+    results: ResultsFolder = Path("results"),
+) -> None:
+    """Compare the prefixes of a nested code of 128 bits with separate trainings of their lengths.
+
+    Separate trainings that have a result file are read from it.
+
+    Example: fewbits bench nested --dataset ng20 --dataset reuters --save
+    """
+    for name in dataset or ["ng20", "reuters", "arxiv"]:
+        loaded = load_dataset(name, progress=err.is_terminal)
+        experiment = NestedComparison(loaded, method or NESTED, seed or [0], part, results=results)
+        _run(experiment, results if save else None)
 
 
 @bench.command("known-items")

@@ -6,6 +6,7 @@ from fewbits.benchmark.experiments.base import Experiment, markdown_table
 from fewbits.benchmark.experiments.estimators import EstimatorComparison
 from fewbits.benchmark.experiments.known_items import KnownItemSearch
 from fewbits.benchmark.experiments.latent import LatentSpace
+from fewbits.benchmark.experiments.nested import NestedComparison
 from fewbits.benchmark.experiments.search_quality import SearchQuality
 from fewbits.benchmark.experiments.service import ServiceLoad
 from fewbits.benchmark.experiments.speed import TrainingTime
@@ -15,6 +16,7 @@ EXPERIMENTS: tuple[type[Experiment[Any]], ...] = (
     EstimatorComparison,
     KnownItemSearch,
     LatentSpace,
+    NestedComparison,
     SearchQuality,
     ServiceLoad,
     TrainingTime,
@@ -27,6 +29,7 @@ __all__ = [
     "Experiment",
     "KnownItemSearch",
     "LatentSpace",
+    "NestedComparison",
     "SearchQuality",
     "ServiceLoad",
     "SupervisionComparison",

@@ -143,9 +143,10 @@ The *share of the gap* is the sum of the gains by confidence, divided by the sum
 left out where real values gain less than {MINIMUM_GAP} on average.
 """
 COMMANDS = """\
-Made by:
+Made by the first command; the second adds a method to the table:
 
 ```sh
 fewbits bench asymmetric
+fewbits evaluate --method lsh --dataset ng20 --bits 8 --bits 16 --bits 32 --bits 64 --bits 128 --save
 ```
 """
