@@ -331,6 +331,7 @@ def test_add_update_and_remove_change_the_engine(run: Run, saved: Path, tmp_path
         (("remove", "ENGINE", "cooking-0", "nobody"), "no document has the id 'nobody'"),
         (("remove", "ENGINE", "cooking-0", "cooking-0"), "the id 'cooking-0' is given twice"),
         (("search", "ENGINE", "boat", "--where", "year"), "got: 'year'"),
+        (("search", "ENGINE", "boat", "--where", "year>>2"), "the condition has two operators, > and >"),
         (("search", "ENGINE", "boat", "--rank", "magic"), "'magic'"),
         (("duplicates", "ENGINE", "--radius", "21"), "radius"),
     ],

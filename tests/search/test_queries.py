@@ -77,6 +77,13 @@ def test_labels_and_conditions_are_combined(dated: SearchEngine) -> None:
     [
         ({"where": ["year"]}, r"the condition cannot be parsed \(allowed: FIELD, one of >= <= .*; got: 'year'\)"),
         ({"where": "year=1"}, "conditions must be a list"),
+        (
+            {"where": ["year>=abc"]},
+            r"the field 'year' has only numbers, .* \(allowed: a number, such as 'year>=2020'; got: 'abc'\)",
+        ),
+        ({"where": ["year>>2"]}, r"the condition has two operators, > and > \(allowed: one of .*; got: 'year>>2'\)"),
+        ({"where": ["year==2000"]}, r"the condition has two operators, = and ="),
+        ({"where": ["year=>2000"]}, r"the condition has two operators, = and >"),
         ({"labels": "sailing"}, "labels must be a list"),
         ({"rank": "magic"}, r"rank is unknown \(allowed: hybrid, words, codes; got: 'magic'\)"),
         ({"rank": "codes", "rerank": "none"}, "give rank, not rerank"),

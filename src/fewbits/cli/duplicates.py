@@ -1,4 +1,4 @@
-"""The command duplicates: groups of near-duplicates in an engine or a file, and the documents without them."""
+"""Commands on near-duplicates: their groups in an engine or a file, the documents without them, and a measurement."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from typing import Annotated
 
 import typer
 
-from fewbits.cli.options import AsJson, DuplicateFileOptions, expand_options, renamed
+from fewbits.benchmark.experiments import DuplicateSearch
+from fewbits.cli.benchmark import bench
+from fewbits.cli.experiments import run_experiment
+from fewbits.cli.options import AsJson, DuplicateFileOptions, ResultsFolder, expand_options, renamed
 from fewbits.cli.output import plural, print_json, print_status
 from fewbits.data import DocumentId, write_documents
 from fewbits.data.text_file import TextFile
@@ -226,3 +229,27 @@ def _change(removed: str, added: str) -> str:
 
 def _shortened(passage: str) -> str:
     return passage if len(passage) <= 60 else passage[:40] + " … " + passage[-15:]
+
+
+@bench.command("duplicates")
+def bench_duplicates(
+    corpus: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--corpus",
+            help="docstrings, ng20, arxiv or sentences (of arXiv, mixed); repeatable. [default: the first three]",
+        ),
+    ] = None,
+    documents: Annotated[int, typer.Option(help="Number of texts at most.", min=1000)] = 100_000,
+    files: Annotated[
+        Path | None, typer.Option(help="Folder for the collections as files. [default: a temporary one]")
+    ] = None,
+    save: Annotated[bool, typer.Option("--save", help="Write one JSON file per collection.")] = False,
+    results: ResultsFolder = Path("results"),
+) -> None:
+    """Measure near-duplicates: recall and precision against brute force, edited copies, CPU time and memory.
+
+    Example: fewbits bench duplicates --corpus sentences --documents 1000000 --save
+    """
+    experiment = DuplicateSearch(corpus or ["docstrings", "ng20", "arxiv"], documents, files, progress=print_status)
+    run_experiment(experiment, results if save else None)

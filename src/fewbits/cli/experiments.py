@@ -169,7 +169,7 @@ def bench_estimators(
     Example: fewbits bench estimators --dataset ng20 --bits 32 --bits 128 --save
     """
     loaded = load_dataset(dataset, progress=err.is_terminal)
-    _run(EstimatorComparison(loaded, bits or [32]), results if save else None)
+    run_experiment(EstimatorComparison(loaded, bits or [32]), results if save else None)
 
 
 @bench.command("speed")
@@ -182,7 +182,7 @@ def bench_speed(
 
     Example: fewbits bench speed --save
     """
-    _run(TrainingTime(dataset or ["ng20", "arxiv"]), results if save else None)
+    run_experiment(TrainingTime(dataset or ["ng20", "arxiv"]), results if save else None)
 
 
 @bench.command("supervision")
@@ -199,7 +199,7 @@ def bench_supervision(
     Example: fewbits bench supervision --dataset ng20 --bits 32 --save
     """
     loaded = load_dataset(dataset, progress=err.is_terminal)
-    _run(SupervisionComparison(loaded, bits, seed or [0, 1, 2], part), results if save else None)
+    run_experiment(SupervisionComparison(loaded, bits, seed or [0, 1, 2], part), results if save else None)
 
 
 @bench.command("nested")
@@ -224,7 +224,7 @@ def bench_nested(
     for name in dataset or ["ng20", "reuters", "arxiv"]:
         loaded = load_dataset(name, progress=err.is_terminal)
         experiment = NestedComparison(loaded, method or NESTED, seed or [0], part, results=results)
-        _run(experiment, results if save else None)
+        run_experiment(experiment, results if save else None)
 
 
 @bench.command("known-items")
@@ -254,7 +254,7 @@ def bench_known_items(
         checkpoint=checkpoint,
         progress=print_status,
     )
-    _run(experiment, results if save else None)
+    run_experiment(experiment, results if save else None)
 
 
 @bench.command("search")
@@ -276,7 +276,7 @@ def bench_search(
     experiment = SearchQuality(
         read_collection(folder), bits or [64], seed or [0], method, weight, progress=print_status
     )
-    _run(experiment, results if save else None)
+    run_experiment(experiment, results if save else None)
 
 
 @bench.command("service")
@@ -297,7 +297,7 @@ def bench_service(
     Example: fewbits bench service --clients 32 --seconds 30 --save
     """
     rankings = renamed("rerank", rerank, "rescore", rescore) or ["none", "words"]
-    _run(ServiceLoad(documents, clients, seconds, tuple(rankings), engine), results if save else None)
+    run_experiment(ServiceLoad(documents, clients, seconds, tuple(rankings), engine), results if save else None)
 
 
 def methods(as_json: AsJson = False) -> None:
@@ -319,7 +319,7 @@ def methods(as_json: AsJson = False) -> None:
     print_table(["method", "setting", "name in tables", "reference"], rows)
 
 
-def _run(experiment: Experiment[Any], results: Path | None) -> None:
+def run_experiment(experiment: Experiment[Any], results: Path | None) -> None:
     """Run an experiment, save its facts if a folder is given, and print them."""
     for facts in track_progress(experiment.measure(), "Measuring"):
         if results is not None:

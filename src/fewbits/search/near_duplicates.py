@@ -88,6 +88,13 @@ class FoundPairs:
     @classmethod
     def load(cls, path: Path, stamp: int, numbers: str, min_similarity: float) -> FoundPairs | None:
         """Read what :meth:`save` wrote; None if it is damaged, or of another state or another search."""
+        found = cls.read(path, stamp)
+        is_enough = found is not None and found.min_similarity <= min_similarity and found.numbers == numbers
+        return found if is_enough else None
+
+    @classmethod
+    def read(cls, path: Path, stamp: int | None = None) -> FoundPairs | None:
+        """Read what :meth:`save` wrote; None if it is damaged, or of another state than that of the stamp, if given."""
         try:
             arrays = {} if path.is_symlink() else load(path.read_bytes())
             checksum = arrays.pop("checksum", None)
@@ -98,8 +105,7 @@ class FoundPairs:
             found = cls(pairs, arrays["originals"], n_empty, float(arrays["similarity"][0]), NUMBERS[of_numbers])
         except (OSError, SafetensorError, *FORM_ERRORS):
             return None
-        is_enough = found.min_similarity <= min_similarity and found.numbers == numbers
-        return found if of_stamp == stamp and is_enough else None
+        return found if stamp is None or of_stamp == stamp else None
 
     def _arrays(self, stamp: int) -> dict[str, NDArray[Any]]:
         return {

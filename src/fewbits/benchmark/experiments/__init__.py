@@ -3,6 +3,7 @@
 from typing import Any
 
 from fewbits.benchmark.experiments.base import Experiment, markdown_table
+from fewbits.benchmark.experiments.duplicate_search import DuplicateSearch
 from fewbits.benchmark.experiments.estimators import EstimatorComparison
 from fewbits.benchmark.experiments.known_items import KnownItemSearch
 from fewbits.benchmark.experiments.latent import LatentSpace
@@ -13,6 +14,7 @@ from fewbits.benchmark.experiments.speed import TrainingTime
 from fewbits.benchmark.experiments.supervision import SupervisionComparison
 
 EXPERIMENTS: tuple[type[Experiment[Any]], ...] = (
+    DuplicateSearch,
     EstimatorComparison,
     KnownItemSearch,
     LatentSpace,
@@ -25,6 +27,7 @@ EXPERIMENTS: tuple[type[Experiment[Any]], ...] = (
 
 __all__ = [
     "EXPERIMENTS",
+    "DuplicateSearch",
     "EstimatorComparison",
     "Experiment",
     "KnownItemSearch",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -60,7 +60,15 @@ class Condition:
         if not match:
             allowed = f"FIELD, one of {' '.join(OPERATORS)}, and a value, such as 'year>=2020'"
             raise ParameterError("the condition cannot be parsed", allowed=allowed, got=repr(text))
-        return cls(stripped[: match.start()].rstrip(), match[0], typed(stripped[match.end() :].lstrip()))
+        field, value = stripped[: match.start()].rstrip(), stripped[match.end() :].lstrip()
+        if _OPERATOR.match(value):
+            raise ParameterError(
+                f"the condition has two operators, {match[0]} and {_OPERATOR.findall(value)[0]}",
+                allowed=f"one of {' '.join(OPERATORS)}",
+                got=repr(text),
+                hint=f"In Python, Condition({field!r}, {match[0]!r}, {value!r}) compares with such a value.",
+            )
+        return cls(field, match[0], typed(value))
 
     def as_sql(self) -> tuple[str, tuple[Any, ...]]:
         """Return a query for the positions of documents that pass."""
@@ -82,6 +90,22 @@ def parse_conditions(where: Sequence[str | Condition]) -> list[Condition]:
     if isinstance(where, str):
         raise ParameterError("conditions must be a list", got=repr(where), hint="Pass [condition].")
     return [one if isinstance(one, Condition) else Condition.parse(one) for one in where]
+
+
+def check_comparable(conditions: Sequence[Condition], texts_of: Callable[[str], tuple[bool, Iterable[str]]]) -> None:
+    """Raise an error where a text is compared in size with a field that has only numbers.
+
+    ``texts_of`` returns whether documents have a field, and its values that are texts; some read as numbers.
+    """
+    of_texts = [one for one in conditions if isinstance(one.value, str) and one.operator not in ("=", "!=")]
+    for condition in {one.field: one for one in of_texts}.values():
+        exists, texts = texts_of(condition.field)
+        if exists and all(not isinstance(typed(text), str) for text in texts):
+            raise ParameterError(
+                f"the field {condition.field!r} has only numbers, which are not compared with a text",
+                allowed=f"a number, such as '{condition.field}{condition.operator}2020'",
+                got=repr(condition.value),
+            )
 
 
 def strictest(conditions: Sequence[Condition]) -> list[Condition]:

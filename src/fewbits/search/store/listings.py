@@ -18,7 +18,7 @@ from fewbits.data.document import Document, DocumentId
 from fewbits.errors import BrokenFolderError, ParameterError
 from fewbits.search.store.checksums import codes_sum, rows_sum, total
 from fewbits.search.store.connection import MAX_POSITION
-from fewbits.search.store.filters import Condition, filter_sql
+from fewbits.search.store.filters import Condition, check_comparable, filter_sql
 from fewbits.storage import RESTORE
 
 Positions = NDArray[np.int64]
@@ -156,11 +156,19 @@ class Listings(ABC):
         try:
             for field in [None] * bool(labels) + [condition.field for condition in conditions]:
                 self.check_filter(field)
+            check_comparable(conditions, self._texts_of_field)
             if any(condition.operator == "!=" for condition in conditions):
                 self.check_ids()
             return _integers(self._connection.execute(query, values))
         except UnicodeEncodeError as error:
             raise ParameterError("a filter is not valid text", allowed="no lone surrogates", got=error) from error
+
+    def _texts_of_field(self, field: str) -> tuple[bool, Iterator[str]]:
+        """Return whether documents have a field, and its distinct values that are texts."""
+        has_field = "SELECT 1 FROM facets WHERE field = ? LIMIT 1"
+        texts = "SELECT DISTINCT value FROM facets WHERE field = ? AND typeof(value) = 'text'"
+        found = self._connection.execute(has_field, (field,)).fetchone() is not None
+        return found, (value for (value,) in self._connection.execute(texts, (field,)))
 
     def codes(self, n_bits: int, *, only_new: bool = False) -> tuple[Positions, Packed]:
         """Return positions and codes of all documents that have one, in order of insertion."""
