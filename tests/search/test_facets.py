@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import random
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,7 +13,9 @@ from fewbits import Document, SearchEngine
 from fewbits.search import Condition
 from fewbits.search.facets import (
     Facet,
+    FacetCache,
     FacetValue,
+    FieldColumn,
     count_facets,
     count_matches,
     find_matches,
@@ -94,13 +97,13 @@ def test_each_count_is_the_number_of_matches_with_that_value_in_the_place_of_tho
     assert [facet.field for facet in facets] == [None, "kind", "size", "stars", "tags", "year"]
     with engine.snapshot() as snapshot:
         parsed = parsed_for(snapshot, query)
-        assert count_matches(snapshot, parsed, labels, where) == matching(query, labels, where)
+        assert count_matches(snapshot, parsed, labels, where) == (matching(query, labels, where), True)
         for facet in facets:
             others = tuple(one for one in where if Condition.parse(one).field != facet.field)
             for value in facet.values:
                 changed = ((str(value.value),), others) if facet.field is None else (labels, (*others, *value.where))
                 assert value.count == matching(query, *changed), (facet.field, value)
-                assert value.count == count_matches(snapshot, parsed, *changed)
+                assert (value.count, True) == count_matches(snapshot, parsed, *changed)
 
 
 def test_numbers_are_put_into_ranges_and_descriptions_are_no_facet(engine: SearchEngine) -> None:
@@ -141,3 +144,54 @@ def test_limits_are_round_and_few_for_any_numbers() -> None:
         assert 1 <= len(limits) <= 7
         assert limits == sorted(set(limits))
         assert values.min() < limits[0] <= limits[-1] <= values.max()
+
+
+def test_columns_of_a_large_corpus_follow_small_changes() -> None:
+    engine = SearchEngine.from_documents(library(), n_bits=16, method="itq")
+    following = FacetCache(reread_below=0)
+    generator = random.Random(0)
+
+    def facets(columns: list[FieldColumn]) -> list[tuple[str | None, set[FacetValue]]]:
+        matches = find_matches(snapshot, parsed_for(snapshot, WORDS["everything"]))
+        counted = count_facets(snapshot, columns, matches, (), ())
+        return [(facet.field, set(facet.values)) for facet in counted]
+
+    for step in range(12):
+        one = library()[generator.randrange(60)]
+        new = {"kind": generator.choice(["class", "protocol"]), "year": 2000 + step, "tags": ["odd", "odd", "new"]}
+        if step % 3 == 0:
+            engine.add([Document(f"new-{step}", one.text, ("sailing", "boats"), new)])
+        elif step % 3 == 1 and one.id in engine:
+            engine.update([Document(one.id, one.text, one.labels, new)])
+        elif one.id in engine:
+            engine.remove([one.id])
+        with engine.snapshot() as snapshot:
+            assert facets(following.columns(snapshot)) == facets(read_columns(snapshot.reader))
+
+
+@pytest.mark.slow
+def test_counts_of_very_many_matches_are_estimated_from_documents_of_all_times() -> None:
+    generator = np.random.default_rng(0)
+    words = ["common", "frequent", "other", "another", "word"]
+    documents = (
+        Document(
+            number,
+            " ".join(["common", *generator.choice(words, 3)]),
+            ("early" if number < 60_000 else "late",),
+            {"year": number // 2_000, "parity": number % 2},
+        )
+        for number in range(120_000)
+    )
+    engine = SearchEngine.from_documents(documents, n_bits=8, method="lsh")
+    with engine.snapshot() as snapshot:
+        parsed = parsed_for(snapshot, "common")
+        assert count_matches(snapshot, parsed, (), ()) == (120_000, True)
+        for labels, where, expected in ((("late",), (), 60_000), ((), ("year>=15", "parity=0"), 45_000)):
+            count, is_exact = count_matches(snapshot, parsed, labels, where)
+            assert not is_exact
+            assert count == pytest.approx(expected, rel=0.03)
+        facets = count_facets(snapshot, read_columns(snapshot.reader), find_matches(snapshot, parsed), (), ())
+        for facet in facets:
+            assert sum(value.count for value in facet.values) == pytest.approx(120_000, rel=0.02)
+            if facet.field in (None, "parity"):
+                assert [value.count for value in facet.values] == pytest.approx([60_000, 60_000], rel=0.02)

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import math
 import threading
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fewbits.search.lexical import MAX_MATCHES
 from fewbits.search.rerank import coded
 from fewbits.search.snapshot import Snapshot
-from fewbits.search.store.filters import OPERATORS, Allowed, Condition, parse_conditions, typed
+from fewbits.search.store.filters import OPERATORS, Allowed, Condition, facet_values, parse_conditions, typed
 from fewbits.search.store.reader import Reader
 from fewbits.search.words import ParsedQuery, parse, possible_fields
 
 Mask = NDArray[np.bool_]  # by position
+Row = tuple[Any, int]  # a value and a position
 
 MAX_FIELDS = 12
 MAX_VALUES = 1_000  # different texts of a field; one with more is a description, not a category
@@ -29,6 +30,9 @@ MAX_LISTED_NUMBERS = 12  # different numbers that are listed; more are put into 
 RANGES = 8  # at most
 SKEW = 20.0  # of the largest number to the median, from which ranges grow
 LONGEST_VALUE = 200  # characters
+ALL = 1 << 62  # documents
+REREAD_BELOW = 20_000  # documents up to which all fields are read again after a change, which takes milliseconds
+MAX_CHANGED = 1_000  # documents up to which columns of larger corpora are changed
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,32 @@ class FieldColumn:
     choices: tuple[FacetValue, ...]  # all of them, with the number of documents in the corpus
     positions: NDArray[np.int64]
     places: NDArray[np.int32]  # in choices
+    limits: tuple[float, ...] = ()  # of ranges
+
+    def changed(self, removed: NDArray[np.int64], rows: Sequence[Row]) -> FieldColumn | None:
+        """Return the column after a change: rows of some documents are replaced; None if it must be read again."""
+        stays = ~np.isin(self.positions, removed)
+        choices = list(self.choices)
+        place_of = {one.value: place for place, one in enumerate(choices)}
+        places = []
+        for value, _ in rows:
+            number = typed(value) if isinstance(value, str) else value
+            if self.kind == "ranges":
+                if not isinstance(number, (int, float)):
+                    return None
+                places.append(int(np.searchsorted(self.limits, number, side="right")))
+                continue
+            if value not in place_of:
+                place_of[value] = len(choices)
+                choices.append(FacetValue(value, 0, () if self.field is None else (f"{self.field}={value}",)))
+            places.append(place_of[value])
+        added = np.array([position for _, position in rows], dtype=np.int64)
+        return replace(
+            self,
+            choices=tuple(choices),
+            positions=np.concatenate([self.positions[stays], added]),
+            places=np.concatenate([self.places[stays], np.array(places, dtype=np.int32)]),
+        )
 
     def count(self, is_match: Mask, scale: float = 1.0, chosen: Sequence[str] = ()) -> Facet:
         """Count the values of the documents that match; ``chosen`` values or conditions are always listed."""
@@ -84,9 +114,13 @@ class FieldColumn:
 
 
 class FacetCache:
-    """The columns of the latest version that was asked for."""
+    """The columns of the latest version that was asked for.
 
-    def __init__(self) -> None:
+    Those of a large corpus follow small changes, but fields that are new stay unknown until all are read again.
+    """
+
+    def __init__(self, reread_below: int = REREAD_BELOW) -> None:
+        self._reread_below = reread_below
         self._lock = threading.Lock()
         self._cached: tuple[object, int, list[FieldColumn]] | None = None
 
@@ -94,9 +128,26 @@ class FacetCache:
         """Return the labels, if there are any, and the fields that have categories or numbers."""
         state, version = snapshot.state, snapshot.version
         with self._lock:
-            if self._cached is None or self._cached[0] is not state or self._cached[1] != version:
-                self._cached = state, version, read_columns(snapshot.reader)
-            return self._cached[2]
+            cached = self._cached
+            if cached is None or cached[0] is not state or cached[1] != version:
+                changed = None if cached is None or cached[0] is not state else self._follow(snapshot, *cached[1:])
+                self._cached = cached = state, version, read_columns(snapshot.reader) if changed is None else changed
+            return cached[2]
+
+    def _follow(self, snapshot: Snapshot, version: int, columns: list[FieldColumn]) -> list[FieldColumn] | None:
+        """Return columns of an earlier version with the changes since; None if all must be read again."""
+        if snapshot.count() < self._reread_below or version > snapshot.version:
+            return None
+        removed = snapshot.reader.changed_since(version)
+        if removed is None or len(removed) > MAX_CHANGED:
+            return None
+        rows: dict[str | None, list[Row]] = {column.field: [] for column in columns}
+        for position, (labels, metadata) in snapshot.reader.facts(removed).items():
+            values = {None: json.loads(labels), **json.loads(metadata)}
+            for field in rows.keys() & values.keys():
+                rows[field] += [(value, position) for value in dict.fromkeys(facet_values(values[field]))]
+        changed = [column.changed(removed, rows[column.field]) for column in columns]
+        return [column for column in changed if column is not None] if None not in changed else None
 
 
 @dataclass(frozen=True)
@@ -131,21 +182,23 @@ def parsed_for(snapshot: Snapshot, query: str) -> ParsedQuery:
 def find_matches(snapshot: Snapshot, query: ParsedQuery | None) -> Matches:
     """Return the documents that have a word of a query; without a query, or if none has one, all with a code."""
     if query is not None and snapshot.words is not None:
-        count, positions = snapshot.words.matching(query, MAX_MATCHES, _allowed(snapshot, query, (), ()))
+        count, positions, is_exact = snapshot.words.matching(query, ALL, _allowed(snapshot, query, (), ()))
         if count:
-            return Matches(_mask(positions), count, is_exact=count == len(positions))
+            return Matches(_mask(positions), count, is_exact=is_exact)
     positions = snapshot.index.arrays()[0]
     return Matches(_mask(positions), len(positions))
 
 
-def count_matches(snapshot: Snapshot, query: ParsedQuery | None, labels: Sequence[str], where: Sequence[str]) -> int:
-    """Count the documents that :func:`find_matches` finds and that pass the filters of a request."""
+def count_matches(
+    snapshot: Snapshot, query: ParsedQuery | None, labels: Sequence[str], where: Sequence[str]
+) -> tuple[int, bool]:
+    """Count the documents that :func:`find_matches` finds and that pass the filters; say whether the count is exact."""
     if query is not None and snapshot.words is not None:
-        count, _ = snapshot.words.matching(query, 1, _allowed(snapshot, query, labels, where))
+        count, _, is_exact = snapshot.words.matching(query, 1, _allowed(snapshot, query, labels, where))
         if count or snapshot.words.can_answer(query):
-            return count
+            return count, is_exact
     allowed = coded(snapshot.index, snapshot.allowed(labels, where, None))
-    return len(snapshot.index) if allowed is None else len(allowed)
+    return len(snapshot.index) if allowed is None else len(allowed), True
 
 
 def _allowed(snapshot: Snapshot, query: ParsedQuery, labels: Sequence[str], where: Sequence[str]) -> Allowed | None:
@@ -199,7 +252,7 @@ def _label_column(reader: Reader) -> FieldColumn | None:
     return _column(None, "values", choices, rows, {one.value: place for place, one in enumerate(choices)})
 
 
-def _field_column(field: str, rows: list[tuple[Any, int]]) -> FieldColumn | None:
+def _field_column(field: str, rows: list[Row]) -> FieldColumn | None:
     """Return the categories of a field; None if there are too many of them, or only one."""
     counts = Counter(value for value, _ in rows)
     read = (typed(value) if isinstance(value, str) else value for value, _ in rows)
@@ -214,7 +267,7 @@ def _field_column(field: str, rows: list[tuple[Any, int]]) -> FieldColumn | None
     return _column(field, "values", choices, rows, {one.value: place for place, one in enumerate(choices)})
 
 
-def _ranges(field: str, numbers: list[float], rows: list[tuple[Any, int]]) -> FieldColumn | None:
+def _ranges(field: str, numbers: list[float], rows: list[Row]) -> FieldColumn | None:
     """Put numbers into ranges with round limits."""
     values = np.array(numbers, dtype=np.float64)
     limits = range_limits(values)
@@ -230,7 +283,7 @@ def _ranges(field: str, numbers: list[float], rows: list[tuple[Any, int]]) -> Fi
         where = [f"{field}{operator}{_written(end)}" for operator, end in ends if end is not None]
         choices.append(FacetValue(_range_name(low, high, are_whole=bool((values % 1 == 0).all())), count, tuple(where)))
     positions = np.array([position for _, position in rows], dtype=np.int64)
-    return FieldColumn(field, "ranges", tuple(choices), positions, places)
+    return FieldColumn(field, "ranges", tuple(choices), positions, places, tuple(limits))
 
 
 def range_limits(values: NDArray[np.float64]) -> list[float]:
@@ -272,7 +325,7 @@ def _column(
     field: str | None,
     kind: str,
     choices: tuple[FacetValue, ...],
-    rows: list[tuple[Any, int]],
+    rows: list[Row],
     place_of: dict[Any, int],
 ) -> FieldColumn | None:
     if not choices:

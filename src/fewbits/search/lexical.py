@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tantivy import Occur, Query, SchemaBuilder, TextAnalyzer
+from tantivy import FieldType, Occur, Query, SchemaBuilder, TextAnalyzer
 
 from fewbits.errors import BrokenFolderError
 from fewbits.search.store.filters import Allowed
@@ -28,7 +28,8 @@ POSITION, WORDS, CODES, VERSION = "position", "words", "codes", "version"
 REBUILD = "Run fewbits index rebuild."
 EXPANSIONS = 50  # words that a prefix stands for at most
 MAX_TERMS = 128  # of a query; of a longer one the most telling
-MAX_MATCHES = 100_000  # documents that are compared with a filter to be counted
+MAX_MATCHES = 30_000  # documents that are read to be counted by their values, or if they pass a filter
+WINDOWS = 40  # from which a sample of more is taken
 MAX_IN_QUERY = 5_000  # documents up to which a filter is part of the query
 MAX_IN_UNION = 1_000  # documents up to which a union of terms is faster than a set
 _LETTERS_OR_DIGITS = re.compile(r"[^\W\d_]+|\d+")
@@ -40,6 +41,14 @@ class Scored(NamedTuple):
 
     positions: Positions
     scores: NDArray[np.float32]
+
+
+class Matching(NamedTuple):
+    """The number of documents that match, and some of them: a sample if the number is not exact."""
+
+    total: int
+    positions: Positions
+    is_exact: bool
 
 
 @dataclass(frozen=True)
@@ -80,24 +89,38 @@ class LexicalSnapshot:
             scores[np.searchsorted(positions, found.positions)] = found.scores
         return scores
 
-    def matching(self, query: ParsedQuery, k: int, allowed: Allowed | None = None) -> tuple[int, Positions]:
+    def matching(self, query: ParsedQuery, k: int, allowed: Allowed | None = None) -> Matching:
         """Count the documents that match among those allowed, and return k of them, or all if they are fewer.
 
-        If more than :data:`MAX_MATCHES` match and most documents are allowed, the count is estimated from that many.
+        Of more than :data:`MAX_MATCHES` a sample is read: those in windows spread over the order of insertion.
         """
         scoring = self._scoring(query)
         if scoring is None or (allowed is not None and not len(allowed)):
-            return 0, np.zeros(0, np.int64)
+            return Matching(0, np.zeros(0, np.int64), is_exact=True)
         if allowed is not None and len(allowed) <= MAX_IN_QUERY:
             scoring, allowed = _among(self._position_filter(allowed.positions), scoring), None
-        size = max(1, min(k if allowed is None else MAX_MATCHES, self.searcher.num_docs))
-        found = self.searcher.search(Query.const_score_query(scoring, 0.0), size, count=True)
+        count = int(self.searcher.search(Query.const_score_query(scoring, 0.0), 1, count=True).count)
+        if allowed is None and k == 1:
+            return Matching(count, np.zeros(0, np.int64), is_exact=True)
+        is_sample = count > MAX_MATCHES
+        read = _among(self._windows(MAX_MATCHES / count), scoring) if is_sample else scoring
+        size = max(1, min(count, 2 * MAX_MATCHES))
+        found = self.searcher.search(Query.const_score_query(read, 0.0), size, count=False)
         values = self.searcher.fast_field_values(POSITION, [address for _, address in found.hits])
         positions = np.array(values, dtype=np.int64)
         if allowed is None:
-            return int(found.count), positions
+            return Matching(count, positions[:k], is_exact=not is_sample)
         passing = positions[allowed.contains(positions)]
-        return round(found.count * len(passing) / max(1, len(positions))), passing[:k]
+        return Matching(round(count * len(passing) / max(1, len(positions))), passing[:k], is_exact=not is_sample)
+
+    def _windows(self, share: float) -> Query:
+        """Return a query for a share of the documents, in windows spread over the order of insertion."""
+        hits: Any = self.searcher.search(Query.all_query(), 1, count=False, order_by_field=POSITION).hits
+        width = (int(hits[0][0]) + 1) / WINDOWS
+        ends = [(round(place * width), round((place + share) * width)) for place in range(WINDOWS)]
+        kind = FieldType.Unsigned
+        windows = (Query.range_query(self.schema, POSITION, kind, low, high - 1) for low, high in ends if high > low)
+        return Query.const_score_query(Query.boolean_query([(Occur.Should, one) for one in windows]), 0.0)
 
     def shares(self, query: ParsedQuery, position: int) -> dict[str, float]:
         """Return for each word, phrase and prefix of a query its share of the BM25 score of a document."""

@@ -99,8 +99,9 @@ class Answers:
         parsed = None if query is None else parsed_for(snapshot, query)
         by_codes = total is not None or (params.rank or OLD_RANKS.get(params.rerank or "")) == CODES
         by_words = None if by_codes else parsed
+        is_exact = True
         if total is None:
-            total = count_matches(snapshot, by_words, params.labels, params.where)
+            total, is_exact = count_matches(snapshot, by_words, params.labels, params.where)
             total -= id is not None and _passes(snapshot, id, params)
         highlighter = highlighter_for(snapshot, parsed if not by_codes or query is None else plain(query))
         calibration = Calibration.of(snapshot.model.info)
@@ -108,6 +109,7 @@ class Answers:
         return SearchResponse(
             bits=snapshot.index.n_bits,
             total=total,
+            total_is_exact=is_exact,
             hits=[_describe(hit, highlighter, calibration, query, with_text=options.with_text) for hit in hits],
             words=[] if query is None or not is_text else vectorizer.known_words(query),
             unknown_words=[] if query is None or not is_text else vectorizer.unknown_words(query, MAX_UNKNOWN_WORDS),

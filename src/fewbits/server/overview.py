@@ -115,7 +115,7 @@ def find_examples(
 def _answered(snapshot: Snapshot, kind: str, queries: Iterator[str]) -> Iterator[Example]:
     """Yield the queries that documents match, the first few of them."""
     for query, _ in zip(queries, range(CANDIDATES), strict=False):
-        total = count_matches(snapshot, parsed_for(snapshot, query), (), ()) if len(query) <= LONGEST_EXAMPLE else 0
+        total = count_matches(snapshot, parsed_for(snapshot, query), (), ())[0] if len(query) <= LONGEST_EXAMPLE else 0
         if total and any(len(hits) for [hits] in [snapshot.search_texts([query], 1)] if isinstance(hits, list)):
             yield Example(query, kind, total)
 

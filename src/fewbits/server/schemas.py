@@ -205,6 +205,7 @@ class SearchResponse:
 
     bits: int  # per code
     total: int  # documents that have a word of the query and pass the filters; all that pass if codes alone decide
+    total_is_exact: bool  # estimated where more than 30,000 documents are compared with filters
     hits: list[HitResponse]
     words: list[str]  # of the query, in the vocabulary
     unknown_words: list[str]  # of the query, not in the vocabulary; at most 50

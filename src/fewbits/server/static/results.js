@@ -33,7 +33,8 @@ export function showHits(place, { answer, source, info, map, state, most, more }
 }
 
 function totalSentence(answer, state) {
-  const documents = (count) => el("b", {}, count === 1 ? "1 document" : `${number(count)} documents`);
+  const about = answer.total_is_exact ? "" : "about ";
+  const documents = (count) => el("b", {}, count === 1 ? "1 document" : `${about}${number(count)} documents`);
   if (state.view === "like") return ["Most similar first, of ", documents(answer.total)];
   if (state.rank === "codes" || !answer.hits.some((hit) => hit.lexical > 0)) return ["Nearest codes first, of ", documents(answer.total)];
   return [documents(answer.total), answer.total === 1 ? " has" : " have", " a word of your query", state.rank === "hybrid" && answer.hits.some((hit) => hit.semantic > 0) ? "; the codes add others about its topic" : ""];
