@@ -83,8 +83,8 @@ class LexicalSnapshot:
     def scores(self, query: ParsedQuery, positions: Positions) -> NDArray[np.float32]:
         """Return the scores of some documents, in ascending order of their positions; 0 where none matches."""
         scores = np.zeros(len(positions), dtype=np.float32)
-        scoring = self._scoring(query)
-        if scoring is not None and len(positions):
+        scoring = self._scoring(query) if len(positions) else None
+        if scoring is not None:
             found = self._top(_among(self._position_filter(positions), scoring), len(positions))
             scores[np.searchsorted(positions, found.positions)] = found.scores
         return scores

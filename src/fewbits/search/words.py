@@ -43,6 +43,7 @@ _FOLDED: dict[int, str | None] = {  # the Russian yo is often written as ye; Heb
 }
 _FOLDABLE = re.compile(f"[{''.join(map(chr, _FOLDED))}]")
 _UMLAUTS = (("\u00e4", "a"), ("\u00f6", "o"), ("\u00fc", "u"))
+_UMLAUT, _DIGIT = re.compile("[\u00e4\u00f6\u00fc]|[aou]e"), re.compile(r"\d")
 LONGEST = 64  # characters of a word; what is longer is data, not language
 
 LONGEST_QUERY = 2_000  # characters
@@ -128,11 +129,14 @@ def other_forms(text: str) -> list[str]:
     ['müller', 'koeln', 'don', 't', 'mueller', 'koln', 'dont']
     """
     folded, tokens = tokenize(text)
-    keys = [code_key(token) for token in tokens]
-    forms = [*keys, *map(code_key, _ELIDED.findall(folded))]
-    pairs = ((first, second) for first, second in pairwise(keys) if not (first + second).isalpha())
-    forms[len(keys) : len(keys)] = [first + second for first, second in pairs if not (first + second).isdigit()]
-    forms[len(keys) : len(keys)] = [other for key in keys if (other := _other_umlauts(key)) != key]
+    forms = keys = [code_key(token) for token in tokens]
+    if _UMLAUT.search(folded):
+        forms = forms + [other for key in keys if (other := _other_umlauts(key)) != key]
+    if _DIGIT.search(folded):
+        pairs = (first + second for first, second in pairwise(keys))
+        forms = forms + [pair for pair in pairs if not pair.isalpha() and not pair.isdigit()]
+    if "'" in folded or "\u2019" in folded:
+        forms = forms + [code_key(word) for word in _ELIDED.findall(folded)]
     return list(dict.fromkeys(forms))
 
 
