@@ -34,10 +34,10 @@ from fewbits.search.calibration import calibrate, split_held_out
 from fewbits.search.drift import SAMPLED_TEXTS, unknown_share, unseen_share
 from fewbits.search.encoder import Encoder, Model, ModelInfo, nonzero_rows
 from fewbits.search.languages import choose_token_pattern, guess_language
-from fewbits.search.lexical_index import NO_LANGUAGE, check_language
+from fewbits.search.lexical_index import GUESSED_FROM, NO_LANGUAGE, check_language
 from fewbits.search.store.reader import Database, Positions, Reader
 from fewbits.search.store.writer import Writer, create_database, record_change
-from fewbits.validation import batched, check_whole_number
+from fewbits.validation import batched, check_whole_number, evenly_spaced
 
 BLOCK = 4096  # documents encoded and stored at a time
 LEARN_FROM = 50_000  # more documents hardly improve the codes
@@ -182,6 +182,7 @@ def _encode_all(
         for start in range(0, len(positions), BLOCK):
             ones += _store_codes(writer, encoder, positions[start : start + BLOCK], rows[start : start + BLOCK])
         texts = writer.texts(are_new=False, limit=SAMPLED_TEXTS) if encoder.takes_text else []
+    some = [texts[place] for place in evenly_spaced(len(texts), GUESSED_FROM).tolist()]
     info = ModelInfo(
         documents_learnt_from=learnt_from,
         method=method,
@@ -190,9 +191,9 @@ def _encode_all(
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         fewbits=version("fewbits"),
         label_names=label_names,
-        language=(language or guess_language(texts) or NO_LANGUAGE) if encoder.takes_text else None,
+        language=(language or guess_language(some) or NO_LANGUAGE) if encoder.takes_text else None,
         unknown_words=round(unknown_share(encoder, texts), 4) if encoder.takes_text else None,
-        unseen_words=round(unseen_share(encoder, texts), 4) if encoder.takes_text else None,
+        unseen_words=round(unseen_share(encoder, texts[:CHOSEN_FROM]), 4) if encoder.takes_text else None,
         same_label=same_label,
         notes=dict(notes),
     )

@@ -24,6 +24,8 @@ _JOINERS = "-./_&+#@:"  # the hyphen first, as these are part of patterns
 _EMOJI = "\u2600-\u27bf\U0001f300-\U0001faff"  # each is a word
 _WORD = re.compile(rf"\w+(?:[{_JOINERS}]\w+)*(?:\+\+|#)?|[{_EMOJI}]")
 _MARKED_WORD = re.compile(rf"[\w{_MARKS}]+(?:[{_JOINERS}][\w{_MARKS}]+)*(?:\+\+|#)?|[{_EMOJI}]")
+_ASCII_WORD = re.compile(rf"\w+(?:[{_JOINERS}]\w+)*(?:\+\+|#)?", re.ASCII)
+_IN_CODE = re.compile(r"[\d./_&+#@:]")
 _ELIDED = re.compile("(?<!\\w)\\w+(?:['\u2019](?!s\\b)\\w+)+")  # without a genitive
 _MARK = re.compile(f"[{_MARKS}]")
 _PART_OF_WORD = re.compile(f"[^{_JOINERS}]+")
@@ -90,14 +92,12 @@ def split(text: str) -> Words:
     folded, tokens = tokenize(text)
     joined = " ".join(tokens)
     codes, compounds = [], []
-    for token in tokens:
-        if not token.isalnum() and not token.isalpha():
-            if _is_code(token):
-                codes.append(code_key(token))
-            elif "-" in token:
-                compounds.append(code_key(token))
-    if "'" in folded or "\u2019" in folded:
-        compounds += map(code_key, _ELIDED.findall(folded))
+    for token in [token for token in tokens if not token.isalnum()]:
+        if _IN_CODE.search(token):
+            codes.append(code_key(token))
+        elif "-" in token:
+            compounds.append(code_key(token))
+    compounds += _elided(folded)
     if joined.isascii():
         return Words(joined.translate(_PARTS), codes, compounds)
     for joiner in _JOINERS:  # several times faster than translate, which is made for ASCII
@@ -109,7 +109,7 @@ def tokenize(text: str) -> tuple[str, list[str]]:
     """Return a text in lower case without accents that stand apart, and its words with their inner punctuation."""
     if text.isascii():
         folded = text.lower()
-        return folded, _WORD.findall(folded)
+        return folded, _ASCII_WORD.findall(folded)
     folded = _normalize(text)
     folded = (folded.translate(_FOLDED) if _FOLDABLE.search(folded) else folded).lower()
     return folded, (_MARKED_WORD if _MARK.search(folded) else _WORD).findall(folded)
@@ -135,9 +135,15 @@ def other_forms(text: str) -> list[str]:
     if _DIGIT.search(folded):
         pairs = (first + second for first, second in pairwise(keys))
         forms = forms + [pair for pair in pairs if not pair.isalpha() and not pair.isdigit()]
-    if "'" in folded or "\u2019" in folded:
-        forms = forms + [code_key(word) for word in _ELIDED.findall(folded)]
-    return list(dict.fromkeys(forms))
+    return list(dict.fromkeys([*forms, *_elided(folded)]))
+
+
+def _elided(text: str) -> list[str]:
+    """Return the words with an apostrophe inside, without it."""
+    if "'" not in text and "\u2019" not in text:
+        return []
+    words = [word for word in text.split() if "'" in word or "\u2019" in word]
+    return [code_key(found) for word in words for found in _ELIDED.findall(word)]
 
 
 def _other_umlauts(word: str) -> str:
@@ -155,11 +161,6 @@ def is_mixed(word: str) -> bool:
 def _normalize(text: str) -> str:
     """Return the NFKC form of a text in linear time."""
     return "".join(unicodedata.normalize("NFKC", piece) for piece in _PIECE.findall(text))
-
-
-def _is_code(token: str) -> bool:
-    rest = token.replace("-", "")
-    return any(map(str.isdigit, token)) or any(joiner in rest for joiner in "./_&+#@:")
 
 
 def _pairs(match: re.Match[str]) -> str:
