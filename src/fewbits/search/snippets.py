@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fewbits.search.words import (
@@ -15,7 +17,7 @@ from fewbits.search.words import (
     other_forms,
     part_spans,
     split,
-    token_spans,
+    tokens,
 )
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ LONGEST_READ = 100_000  # characters of a document in which matches are looked f
 MAX_SPACE = 24  # characters that are given up to cut between words
 
 Span = tuple[int, int]
+_WORD_START = re.compile(r"(?<![^\W_])[^\W_]")
 _FOLD = make_analyzer(None)  # removes accents only
 
 
@@ -98,15 +101,29 @@ class Highlighter:
     def _matches(self, text: str) -> Iterator[_Match]:
         if not (self.terms or self.codes or self.prefixes):
             return
-        for start, end in token_spans(text):
-            token = text[start:end]
-            found = self._known.get(token)
+        known, initials = self._known, self._initials
+        for match in tokens(text):
+            token = match[0]
+            found = known.get(token)
             if found is None:
-                found = self._known[token] = tuple(self._in_token(token))
-            yield from (_Match(start + one.start, start + one.end, one.term) for one in found)
+                # Stemmers keep the first letter of a word in Latin letters, so most words need not be stemmed.
+                is_possible = not token.isascii() or not initials.isdisjoint(_WORD_START.findall(token.lower()))
+                found = known[token] = tuple(self._in_token(token)) if is_possible else ()
+            if found:
+                start = match.start()
+                yield from (_Match(start + one.start, start + one.end, one.term) for one in found)
+
+    @cached_property
+    def _initials(self) -> frozenset[str]:
+        """Return the first characters of all that is looked for."""
+        return frozenset(one[0] for one in (*self.terms, *self.codes, *self.prefixes) if one)
 
     def _in_token(self, token: str) -> Iterator[_Match]:
         """Find the query's words in a word: all of it as a code, or its parts."""
+        if token.isascii() and token.isalpha() and not self.prefixes:  # most words
+            terms = self.analyzer.analyze(token.lower())
+            yield from (_Match(0, len(token), term) for term in terms if term in self.terms)
+            return
         _, codes, compounds = split(token)
         code = next((code for code in codes + compounds if code in self.codes), None)
         if code is not None:
@@ -140,6 +157,8 @@ class Highlighter:
             if len(counts) > best:
                 best, best_start = len(counts), window[0].start
                 last_end = match.end
+                if best == len(self.terms) + len(self.codes) + len(self.prefixes):
+                    break
         if not best or last_end <= length:
             return 0
         start = max(0, min(best_start - LEAD, len(text) - length))

@@ -263,18 +263,17 @@ def word_spans(query: str, fields: Iterable[str] = ()) -> list[tuple[int, int]]:
             and not (match["field"] and match["field"] in filterable)
             and not (match["word"] and _classify(match["word"], is_excluded=False, is_phrase=False)[0] == "prefixes")
         ]
-    tokens = (match for start, end in parts for match in _MARKED_WORD.finditer(query, start, end))
-    return [span for token in tokens for span in _parts_of(token)]
+    found = (match for start, end in parts for match in _MARKED_WORD.finditer(query, start, end))
+    return [span for token in found for span in _parts_of(token)]
 
 
-def token_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Yield where the words of a text stand; joined words are one.
+def tokens(text: str) -> Iterator[re.Match[str]]:
+    """Iterate over the words of a text; joined words are one.
 
-    >>> text = "An RTX-4090, well-known"
-    >>> [text[start:end] for start, end in token_spans(text)]
+    >>> [match[0] for match in tokens("An RTX-4090, well-known")]
     ['An', 'RTX-4090', 'well-known']
     """
-    return (match.span() for match in _MARKED_WORD.finditer(text))
+    return _MARKED_WORD.finditer(text)
 
 
 def part_spans(token: str) -> Iterator[tuple[int, int]]:

@@ -26,10 +26,6 @@ class Answers:
         self._settings = settings
         self._facets = FacetCache()
 
-    def warm_up(self, snapshot: Snapshot) -> None:
-        """Read the categories of all documents, so that the first request does not wait for them."""
-        self._facets.columns(snapshot)
-
     def search_many(
         self, queries: Sequence[str], params: SearchParams, options: Sequence[ResponseOptions]
     ) -> list[SearchResponse | Exception]:

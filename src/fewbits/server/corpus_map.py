@@ -128,7 +128,7 @@ class MapBuilder:
         if points is None:
             return None
         self._write_cache(sample, points)
-        return _make_map("umap", sample, points)
+        return await asyncio.to_thread(_make_map, "umap", sample, points)
 
     def _write_cache(self, sample: MapSample, points: NDArray[Any]) -> None:
         if self._cache is None:

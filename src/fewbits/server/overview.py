@@ -16,7 +16,7 @@ from fewbits.data.document import Document
 from fewbits.search import Snapshot
 from fewbits.search.facets import FieldColumn, count_matches, parsed_for
 from fewbits.search.snippets import split_title
-from fewbits.search.words import token_spans, writes_no_spaces
+from fewbits.search.words import tokens, writes_no_spaces
 
 MIN_DOCUMENTS = 50  # to divide the map
 DOCUMENTS_PER_REGION = 40
@@ -143,9 +143,9 @@ def _opening(document: Document) -> str:
         return title
     if title:
         return ""
-    tokens = [body[start:end] for start, end in islice(token_spans(body), MAX_TITLE_WORDS)]
-    first = [token[:UNSPACED] for token in tokens if writes_no_spaces(token)]
-    words = [token for token in tokens if token.isalpha() and len(token) >= MIN_LETTERS]
+    opening = [match[0] for match in islice(tokens(body), MAX_TITLE_WORDS)]
+    first = [token[:UNSPACED] for token in opening if writes_no_spaces(token)]
+    words = [token for token in opening if token.isalpha() and len(token) >= MIN_LETTERS]
     return first[0] if first else " ".join(words[:WORDS_OF_OPENING])
 
 
@@ -164,8 +164,8 @@ def _frequent_pairs(snapshot: Snapshot, documents: Sequence[Document]) -> list[t
 
 def _surfaces(text: str) -> Iterator[str]:
     """Yield the words of a text in lower case as they are written, without numbers and codes."""
-    tokens = (text[start:end] for start, end in token_spans(text))
-    return (token.lower() for token in tokens if token.isalpha() and not writes_no_spaces(token))
+    found = (match[0] for match in tokens(text))
+    return (token.lower() for token in found if token.isalpha() and not writes_no_spaces(token))
 
 
 def _filtered(words: Sequence[str], columns: Sequence[FieldColumn]) -> Iterator[str]:

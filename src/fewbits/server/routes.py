@@ -52,7 +52,6 @@ class Service:
         with self.engine.snapshot() as snapshot:
             self.metrics.documents.set(snapshot.count())
             snapshot.warm_up()
-            self.answers.warm_up(snapshot)
         self.is_ready = True
 
     @property
