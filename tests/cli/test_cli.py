@@ -150,6 +150,48 @@ def test_info_describes_the_engine(run: Run, saved: Path) -> None:
     assert "All checksums are correct." in run("info", str(saved)).out
 
 
+def test_a_quote_that_is_not_closed_is_noted(run: Run, saved: Path) -> None:
+    answer = run("search", str(saved), '"boat', "-k", "1")
+    assert answer.code == 0
+    assert answer.err == "A quote is not closed; the phrase ends with the query.\n"
+    [record] = run("search", str(saved), '"boat', "-k", "1", "--json").lines
+    assert record["notes"] == ["A quote is not closed; the phrase ends with the query."]
+
+
+def test_a_query_of_100_000_characters_is_answered_or_refused_in_few_words(run: Run, saved: Path) -> None:
+    answer = run("search", str(saved), "boat " * 20_000, "-k", "1")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.startswith("boat boat boat")
+    assert len(answer.out) < 1_000
+    refused = run("search", str(saved), "x" * 100_000)
+    assert refused.code == 1
+    assert "the query has no known word" in refused.err
+    assert len(refused.err) < 300
+
+
+def test_a_language_that_is_not_there_is_an_error_before_anything_is_read(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text("red apples\n")
+    refused = run("fit", "texts.txt", "-o", "engine", "--language", "klingon")
+    assert refused.code == 1
+    assert "the language is unknown (allowed: arabic, danish," in refused.err
+    assert "none; got: 'klingon')" in refused.err
+    assert not (tmp_path / "engine").exists()
+
+
+@pytest.mark.parametrize("settings", ['{"format": 1, "language": "english"}', '{"format": 99}', "[]", "", None])
+def test_a_lexical_index_of_another_version_is_built_again_with_the_same_answers(
+    run: Run, saved: Path, settings: str | None
+) -> None:
+    before = run("search", str(saved), "boat and harbour", "--json").out
+    [path] = saved.glob("*/lexical/lexical.json")
+    if settings is None:
+        shutil.rmtree(path.parent)
+    else:
+        path.write_text(settings)
+    assert run("search", str(saved), "boat and harbour", "--json").out == before
+    assert run("info", str(saved)).code == 0
+
+
 def test_fit_says_what_codes_do_not_see_and_what_to_do(run: Run, tmp_path: Path) -> None:
     texts = ["red apples 2023", "green apples 2024", "8J0-035-500-F 2025", "grapes of 1999"]
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))

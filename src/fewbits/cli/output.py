@@ -26,6 +26,7 @@ Item = TypeVar("Item")
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
+LONGEST_HEADER = 300  # characters of a query that are printed
 
 
 def print_text(text: str = "") -> None:
@@ -75,7 +76,8 @@ def print_hits(
 
     The score of a hit is made of that of the words and that of the codes, in every ranking.
     """
-    out.print(f"[bold]{escape(query)}[/bold]", soft_wrap=True)
+    shown = query if len(query) <= LONGEST_HEADER else f"{query[:LONGEST_HEADER]}…"
+    out.print(f"[bold]{escape(shown)}[/bold]", soft_wrap=True)
     if not hits:
         return
     width = max(len(f"{n_bits}/{n_bits}"), len("differ"))

@@ -221,17 +221,20 @@ def _print_answers(
             continue
         explanations = [explain(query.text, hit.id) for hit in hits] if options.explain else []
         suggestion = Suggestion() if spell is None else spell(query.text)
+        with engine.snapshot() as snapshot:  # an id is not looked for in texts
+            parsed = None if spell is None else parsed_for(snapshot, query.text)
+            highlighter = highlighter_for(snapshot, parsed)
+        notes = () if parsed is None else parsed.notes
         if as_json:
             ids = {"id": query.id} if queries.have_ids else {}
             extra: dict[str, Any] = {"explanations": explanations} if options.explain else {}
             if spell is not None:
-                extra |= {"unknown_words": suggestion.unknown, "suggestion": suggestion.corrected}
+                extra |= {"unknown_words": suggestion.unknown, "suggestion": suggestion.corrected, "notes": notes}
             print_json({**ids, "query": query.text, "hits": hits, **extra})
         else:
-            with engine.snapshot() as snapshot:  # an id is not looked for in texts
-                parsed = None if spell is None else parsed_for(snapshot, query.text)
-                highlighter = highlighter_for(snapshot, parsed)
             print_hits(query.text, hits, engine.n_bits, explanations, highlighter)
+            for note in notes:
+                print_status(note)
             print_suggestion(suggestion)
         if not hits:
             with engine.snapshot() as snapshot:
