@@ -4,13 +4,16 @@ import json
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from fewbits.benchmark.experiments import DuplicateSearch
-from fewbits.benchmark.experiments.duplicate_search import SENTENCES, all_pairs, pairs_by_brute_force, run_command
+from fewbits.benchmark.experiments.duplicate_search import SENTENCES, all_pairs, exact_pairs, run_command
 from fewbits.benchmark.experiments.edited_copies import EDITED, KINDS, NUMBER, mixed_sentences, with_edits
 from fewbits.errors import ParameterError
 from fewbits.search.text_differences import same_numbers
+from fewbits.search.words import split
 
 
 def texts_of_random_words(count: int) -> list[str]:
@@ -64,7 +67,7 @@ def test_mixed_sentences_are_reproducible_and_contain_copies() -> None:
     mixed = list(mixed_sentences(source, 500))
     assert mixed == list(mixed_sentences(source, 500))
     assert len(mixed) == 500
-    assert pairs_by_brute_force(mixed, 0.9)
+    assert exact_pairs(mixed, 0.9)
 
 
 def test_pairs_of_the_command_are_those_of_brute_force(tmp_path: Path) -> None:
@@ -72,9 +75,19 @@ def test_pairs_of_the_command_are_those_of_brute_force(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     found, cpu_seconds, peak = run_command(path, "word")
-    assert all_pairs(found) == pairs_by_brute_force(texts, 0.8) == {(0, 1)}
+    assert all_pairs(found) == exact_pairs(texts, 0.8) == {(0, 1)}
     assert cpu_seconds > 0
     assert peak > 50
     assert SENTENCES == "sentences"
     with pytest.raises(ParameterError, match="fewbits duplicates failed"):
         run_command(tmp_path / "missing.jsonl", "word")
+
+
+@pytest.mark.parametrize("frequent", [0.0, 0.1, 0.4, 1.0])
+def test_exact_pairs_are_those_of_the_product_of_all_words(frequent: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fewbits.benchmark.experiments.duplicate_search.FREQUENT", frequent)
+    monkeypatch.setattr("fewbits.benchmark.experiments.duplicate_search.CHUNK", 70)
+    texts = with_edits(texts_of_random_words(300))[0][:1200]
+    table = TfidfVectorizer(analyzer=lambda text: split(text).words.split()).fit_transform(texts)
+    near = np.argwhere((table @ table.T).toarray() >= 0.8)
+    assert exact_pairs(texts, 0.8) == {(left, right) for left, right in near.tolist() if left < right}

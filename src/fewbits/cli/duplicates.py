@@ -247,7 +247,7 @@ def bench_duplicates(
     save: Annotated[bool, typer.Option("--save", help="Write one JSON file per collection.")] = False,
     results: ResultsFolder = Path("results"),
 ) -> None:
-    """Measure near-duplicates: recall and precision against brute force, edited copies, CPU time and memory.
+    """Measure near-duplicates: recall and precision against all pairs, edited copies, CPU time and memory.
 
     Example: fewbits bench duplicates --corpus sentences --documents 1000000 --save
     """

@@ -1,4 +1,4 @@
-"""Near-duplicates: recall and precision against brute force, edits with a known answer, CPU time and memory."""
+"""Near-duplicates: recall and precision against all pairs, edits with a known answer, CPU time and memory."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from fewbits.search.words import split
 from fewbits.storage import atomic_write
 
 SENTENCES = "sentences"  # of arXiv, mixed: as many texts as are asked for
-LARGEST_COMPARED = 150_000  # texts that are also compared by brute force
-FREQUENT = 0.03  # share of texts from which a word is multiplied as a dense column
+LARGEST_COMPARED = 150_000  # texts of which all pairs are computed
+FREQUENT = 0.01  # share of texts with a word from which it is multiplied only where needed
 CHUNK = 500  # rows compared with all at a time
 
 Pair = tuple[int, int]
@@ -132,8 +132,8 @@ def _measure(corpus: str, size: int, folder: Path, progress: Callable[[str], obj
         "pairs": len(all_pairs(found)),
     }
     if texts and documents <= LARGEST_COMPARED:
-        progress(f"{corpus}: brute force")
-        exact = pairs_by_brute_force(texts, MIN_SIMILARITY)
+        progress(f"{corpus}: all pairs, exactly")
+        exact = exact_pairs(texts, MIN_SIMILARITY)
         exact_same = {pair for pair in exact if same_numbers(texts[pair[0]], texts[pair[1]])}
         as_words, same = all_pairs(run_command(path, "word")[0]), all_pairs(found)
         facts |= _compared(exact, as_words, "") | _compared(exact_same, same, "_same")
@@ -190,20 +190,36 @@ def all_pairs(found: FoundPairs) -> set[Pair]:
     return {(min(a, b), max(a, b)) for one, other in near for a in copies[one] for b in copies[other] if a != b}
 
 
-def pairs_by_brute_force(texts: Sequence[str], min_similarity: float) -> set[Pair]:
-    """Return all pairs whose tf-idf rows of all words, by scikit-learn, have a large cosine."""
-    table = TfidfVectorizer(analyzer=_words, dtype=np.float32).fit_transform(texts).tocsc()
+def exact_pairs(texts: Sequence[str], min_similarity: float) -> set[Pair]:
+    """Return all pairs whose tf-idf rows of all words, by scikit-learn, have a large cosine.
+
+    The product of the rarer words is computed for all pairs, and that of the frequent words where it may suffice, which
+    the norms of their parts of the rows tell (the Cauchy-Schwarz inequality).
+    """
+    table = TfidfVectorizer(analyzer=_words).fit_transform(texts).tocsc()
     is_frequent = np.diff(table.indptr) > FREQUENT * len(texts)
-    dense, rest = table[:, is_frequent].toarray(), table[:, ~is_frequent].tocsr()
-    transposed = sparse.csr_array(rest.T)
+    frequent, rare = sparse.csr_array(table[:, is_frequent]), sparse.csr_array(table[:, ~is_frequent])
+    norms = np.sqrt(np.asarray(frequent.multiply(frequent).sum(axis=1))).ravel()
+    transposed = sparse.csr_array(rare.T)
     found: set[Pair] = set()
     for start in range(0, len(texts), CHUNK):
-        cosines = dense[start : start + CHUNK] @ dense.T
-        cosines += (sparse.csr_array(rest[start : start + CHUNK]) @ transposed).toarray()
-        left, right = np.nonzero(cosines >= min_similarity)
-        left += start
-        found.update(zip(left[left < right].tolist(), right[left < right].tolist(), strict=True))
+        products = sparse.coo_array(rare[start : start + CHUNK] @ transposed)
+        left, right = products.row + start, products.col
+        near = (left < right) & (products.data + norms[left] * norms[right] >= min_similarity)
+        found |= _large(frequent, left[near], right[near], products.data[near], min_similarity)
+    alone = np.flatnonzero(norms >= min_similarity)  # rows that need share no rare word
+    for row in alone.tolist():
+        others = alone[alone > row]
+        rows = np.full(len(others), row)
+        of_rare = np.asarray(rare[rows].multiply(rare[others]).sum(axis=1)).ravel()
+        found |= _large(frequent, rows, others, of_rare, min_similarity)
     return found
+
+
+def _large(frequent: Any, left: Any, right: Any, of_rare: Any, min_similarity: float) -> set[Pair]:
+    cosines = of_rare + np.asarray(frequent[left].multiply(frequent[right]).sum(axis=1)).ravel()
+    large = cosines >= min_similarity
+    return set(zip(left[large].tolist(), right[large].tolist(), strict=True))
 
 
 def _words(text: str) -> list[str]:
@@ -227,7 +243,7 @@ def _write_texts(path: Path, texts: Iterable[str]) -> None:
 
 
 def _quality_table(facts: Sequence[DuplicateFacts]) -> str:
-    header = ["collection", "texts", "numbers", "pairs by brute force", "recall", "precision"]
+    header = ["collection", "texts", "numbers", "exact pairs", "recall", "precision"]
     rows = []
     for one in facts:
         for name, values in (
@@ -271,7 +287,7 @@ INTRODUCTION = f"""\
 Rendered by `fewbits bench report`. The command `fewbits duplicates FILE` is run on collections to which edited copies
 were added. Near-duplicates are pairs whose tf-idf rows of all words have a cosine of {MIN_SIMILARITY} or more: by
 default pairs with the same numbers and product codes ("same"), with `--numbers word` all ("word"). Both are compared
-with all pairs by brute force, with scikit-learn's `TfidfVectorizer`.
+with all pairs of scikit-learn's `TfidfVectorizer`, computed exactly.
 """
 COST = """\
 CPU time and memory are those of the whole process with one thread, from reading the file to printing the groups. The
