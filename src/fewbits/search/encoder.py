@@ -43,6 +43,8 @@ class ModelInfo:
     unknown_words: float | None = None  # share of words outside the vocabulary; None for embeddings
     unseen_words: float | None = None  # the same of all written words, with numbers and words in other scripts
     same_label: Mapping[str, Any] | None = None  # see fewbits.search.calibration; None where it was not measured
+    has_texts: bool | None = None  # whether the documents of embeddings have texts
+    keeps_embeddings: bool | None = None  # whether the embeddings are stored
     notes: Mapping[str, Any] = field(default_factory=dict)  # JSON from the caller
 
     def as_json(self) -> dict[str, Any]:
@@ -155,6 +157,11 @@ class Model(Encoder):
     """An encoder with the facts about its fit. Immutable."""
 
     info: ModelInfo
+
+    @property
+    def has_words(self) -> bool:
+        """Return whether documents have texts, whose words can be searched."""
+        return self.takes_text or bool(self.info.has_texts)
 
     def write(self, folder: Path) -> None:
         """Write everything into an empty folder."""

@@ -16,6 +16,7 @@ from fewbits.errors import DataError
 from fewbits.features import Embeddings, TextVectorizer
 from fewbits.hashers.base import Hasher
 from fewbits.search.duplicates import DuplicateGroup, NearDuplicate, duplicate_of, duplicates_of_engine
+from fewbits.search.embedded import TextEncoder, embedded_documents
 from fewbits.search.explain import BitMeaning, Explanation
 from fewbits.search.fitting import (
     LEARN_FROM,
@@ -40,7 +41,7 @@ class SearchEngine:
     """Search documents by their codes.
 
     A loaded engine is a view of its folder: a change is on disk when the call returns, and a search sees the latest
-    complete state, whoever wrote it. Any number of threads and processes may search while one writes.
+    complete state. Any number of threads and processes may search while one writes.
 
     >>> texts = ["cats purr softly", "kittens and cats purr", "stocks fell sharply", "stocks and bonds fell"]
     >>> engine = SearchEngine.from_texts(texts, n_bits=16, random_state=0)
@@ -67,9 +68,7 @@ class SearchEngine:
         nested: bool = False,
         max_features: int = 20_000,
     ) -> SearchEngine:
-        """Fit a model to documents, which may be a stream: their texts are never all in memory.
-
-        A document without a known word gets no code; it is found by its words alone.
+        """Fit a model to documents, which may be a stream. Those without a known word are found by words alone.
 
         Parameters
         ----------
@@ -102,23 +101,25 @@ class SearchEngine:
         metadata: Iterable[Mapping[str, Any] | None] | None = None,
         **options: Any,
     ) -> SearchEngine:
-        """Fit a model to texts; ``options`` are those of :meth:`from_documents`.
+        """Fit a model to texts; ``options`` are those of :meth:`from_documents`, and ids are positions by default.
 
-        Ids are positions by default. The labels of a text are one name, several, or None; its metadata is a dictionary
-        of values to filter by, or None. A text that is None, NaN or a number is an error.
+        Labels are one name per text, several, or None; metadata are dictionaries of values to filter by, or None.
         """
         return cls.from_documents(make_documents(texts, ids, labels, metadata), **options)
 
     @classmethod
     def from_embeddings(
-        cls, embeddings: ArrayLike, *, documents: Iterable[Document] | None = None, **options: Any
+        cls, embeddings: ArrayLike, *, encoder: TextEncoder | None = None, **options: Any
     ) -> SearchEngine:
         """Fit a model to embeddings (documents x dimensions); queries are embeddings too.
 
-        ``documents`` are in the same order and supply ids, texts and labels; without them ids are positions.
-        ``options`` are those of :meth:`from_documents`, without ``vectorizer``.
+        ``documents``, or ``texts``, ``ids``, ``labels`` and ``metadata`` as in :meth:`from_texts`, are in the same
+        order. A query may be a text if there are texts, whose words are searched, or an ``encoder`` of lists of texts.
+        ``keep_embeddings=True`` stores embeddings as float16, and the best hits are ordered by cosine. Other options
+        are those of :meth:`from_documents`, without ``vectorizer``.
         """
-        return cls(EngineStore(EngineState(*fit_embeddings(embeddings, documents, FitOptions(**options)))))
+        documents, settings = embedded_documents(embeddings, **options)
+        return cls(EngineStore(EngineState(*fit_embeddings(embeddings, documents, settings)), text_encoder=encoder))
 
     @classmethod
     def from_fitted(
@@ -136,12 +137,13 @@ class SearchEngine:
         return cls(EngineStore(state))
 
     @classmethod
-    def load(cls, folder: str | Path, *, verify: bool = True) -> SearchEngine:
+    def load(cls, folder: str | Path, *, verify: bool = True, encoder: TextEncoder | None = None) -> SearchEngine:
         """Open a saved folder; changes to the engine are changes to the folder.
 
-        ``verify`` reads everything and compares checksums; without it large files are only checked by size.
+        ``verify`` reads everything and compares checksums; without it large files are only checked by size. The
+        ``encoder`` of :meth:`from_embeddings` is not saved.
         """
-        return cls(EngineStore.open(Path(folder), verify=verify))
+        return cls(EngineStore.open(Path(folder), verify=verify, text_encoder=encoder))
 
     def save(self, folder: str | Path, *, n_bits: int | None = None) -> None:
         """Save to a folder, which is replaced as a whole; to make later changes in it, :meth:`load` it.
@@ -257,7 +259,7 @@ class SearchEngine:
         options.update({"bit_weights": bit_weights, "sort": sort})
         options.update({"rerank": rerank, "rescore": rescore, "shortlist": shortlist})
         with self.snapshot() as snapshot:
-            if isinstance(query, str) and snapshot.model.takes_text:
+            if isinstance(query, str):
                 [answer] = snapshot.search_texts([query], k, **options)
                 if isinstance(answer, DataError):
                     raise answer

@@ -59,6 +59,7 @@ class FitOptions:
     language: str | None = None  # of the stemmer; None to guess it
     nested: bool = False  # whether every prefix of 8, 16, 32, ... bits is trained as a code of its own
     max_features: int = 20_000  # size of the vocabulary, if no vectorizer is given
+    keep_embeddings: bool = False  # in the engine, to order hits by them
 
     def __post_init__(self) -> None:
         check_n_bits(self.n_bits)
@@ -148,6 +149,7 @@ def _fit(features: TextVectorizer | Embeddings, rows: Any, database: Database, o
         label_names=len(label_names),
         language=options.language,
         same_label=calibrate(encoder, rows, labels, held_out, chosen),
+        keep_embeddings=options.keep_embeddings and not encoder.takes_text,
     )
 
 
@@ -174,14 +176,17 @@ def _encode_all(
     label_names: int | None = None,
     language: str | None = None,
     same_label: Mapping[str, Any] | None = None,
+    keep_embeddings: bool = False,
 ) -> Model:
     """Store the codes of all documents, and return the model with the facts about the fit."""
     with record_change(database) as writer:
         positions = writer.all_positions()
         ones = np.zeros(encoder.hasher.n_bits)
         for start in range(0, len(positions), BLOCK):
-            ones += _store_codes(writer, encoder, positions[start : start + BLOCK], rows[start : start + BLOCK])
-        texts = writer.texts(are_new=False, limit=SAMPLED_TEXTS) if encoder.takes_text else []
+            chosen, part = positions[start : start + BLOCK], rows[start : start + BLOCK]
+            ones += _store_codes(writer, encoder, chosen, part, keep_rows=encoder.takes_text or keep_embeddings)
+        texts = writer.texts(are_new=False, limit=SAMPLED_TEXTS)
+        has_texts = encoder.takes_text or any(text.strip() for _, text in writer.numbered_texts())
     some = [texts[place] for place in evenly_spaced(len(texts), GUESSED_FROM).tolist()]
     info = ModelInfo(
         documents_learnt_from=learnt_from,
@@ -191,10 +196,12 @@ def _encode_all(
         created=datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         fewbits=version("fewbits"),
         label_names=label_names,
-        language=(language or guess_language(some) or NO_LANGUAGE) if encoder.takes_text else None,
+        language=(language or guess_language(some) or NO_LANGUAGE) if has_texts else None,
         unknown_words=round(unknown_share(encoder, texts), 4) if encoder.takes_text else None,
         unseen_words=round(unseen_share(encoder, texts[:CHOSEN_FROM]), 4) if encoder.takes_text else None,
         same_label=same_label,
+        has_texts=None if encoder.takes_text else has_texts or None,
+        keeps_embeddings=keep_embeddings or None,
         notes=dict(notes),
     )
     return Model(encoder.features, encoder.hasher, info)
@@ -242,7 +249,7 @@ def _stored(database: Database, documents: Iterable[Document]) -> Iterator[Docum
 
 def encode_and_store(
     writer: Writer,
-    encoder: Encoder,
+    encoder: Model,
     documents: Iterable[Document],
     embeddings: ArrayLike | None,
     put: Callable[[Sequence[Document]], list[int]],
@@ -252,22 +259,25 @@ def encode_and_store(
         expected = "documents alone" if encoder.takes_text else "documents with embeddings"
         raise DataError("the engine was created from another kind of input", allowed=expected)
     rows = None if embeddings is None else encoder.rows(embeddings)
+    keep_rows = encoder.takes_text or bool(encoder.info.keeps_embeddings)
     count = 0
     for block in batched(checked(documents), BLOCK):
         part = encoder.rows(document.text for document in block) if rows is None else rows[count:][: len(block)]
         count += len(block)
         check_same_length(part.shape[0], len(block))
-        _store_codes(writer, encoder, np.array(put(block), dtype=np.int64), part)
+        _store_codes(writer, encoder, np.array(put(block), dtype=np.int64), part, keep_rows=keep_rows)
     if rows is not None:
         check_same_length(len(rows), count)
     return count
 
 
-def _store_codes(writer: Writer, encoder: Encoder, positions: Positions, rows: Any) -> NDArray[np.int64]:
+def _store_codes(
+    writer: Writer, encoder: Encoder, positions: Positions, rows: Any, *, keep_rows: bool
+) -> NDArray[np.int64]:
     """Encode and store the nonzero rows, and return how often each bit is 1."""
     nonzero = np.flatnonzero(nonzero_rows(rows))
     codes = encoder.encode(rows[nonzero])
-    writer.put_codes(positions[nonzero].tolist(), codes, rows[nonzero] if encoder.takes_text else None)
+    writer.put_codes(positions[nonzero].tolist(), codes, rows[nonzero] if keep_rows else None)
     return unpack(codes, encoder.hasher.n_bits).sum(axis=0, dtype=np.int64)
 
 

@@ -19,6 +19,7 @@ from fewbits.data.document import Document, DocumentId
 from fewbits.errors import BrokenFolderError, DataError, ParameterError
 from fewbits.index import DEFAULT_INDEX, Index, make_index
 from fewbits.search.drift import describe
+from fewbits.search.embedded import TextEncoder, encode_texts, rank_embedded, read_embeddings
 from fewbits.search.encoder import (
     EncodedDocuments,
     EncodedQueries,
@@ -37,7 +38,6 @@ from fewbits.search.rerank import (
     check_rank_options,
     coded,
     rank,
-    rank_by_codes,
     read_hits,
     sort_by_field,
 )
@@ -70,6 +70,7 @@ class Snapshot:
     words: LexicalSnapshot | None  # None for embeddings, and where no words are needed
     reader: Reader
     filters: FilterCache  # of this version
+    text_encoder: TextEncoder | None = None  # of an engine of embeddings
 
     @property
     def model(self) -> Model:
@@ -137,12 +138,13 @@ class Snapshot:
         self, queries: Sequence[str], k: int | None = None, **options: Unpack[SearchOptions]
     ) -> list[list[Hit] | DataError]:
         """Return the hits of each text, or an error in their place where neither words nor codes can answer."""
-        chosen = self._options(k, options)
+        chosen = self._options(k, options, words=self.model.has_words)
         if chosen.rank == CODES:
             parsed = [plain(query) for query in queries]  # codes see all of a query
         else:
             parsed = [parse(query, filter(self.reader.has_field, possible_fields(query))) for query in queries]
-        encoded = self.model.encode_texts([query.text for query in parsed])
+        texts, encode = [query.text for query in parsed], self.text_encoder
+        encoded = self.model.encode_texts(texts) if self.model.takes_text else encode_texts(self.model, encode, texts)
         answers = [self._rank(query, codes, chosen) for query, codes in zip(parsed, encoded, strict=True)]
         hits = iter(self._hits([answer for answer in answers if answer is not None], chosen))
         return [
@@ -155,15 +157,16 @@ class Snapshot:
     ) -> list[list[Hit]]:
         """Return the documents with the nearest codes of each query."""
         chosen = self._options(k, options)
-        return self._hits(rank_by_codes(queries, chosen, self.index), chosen)
+        return self._hits(rank_embedded(self.model, queries, chosen, options, self.index, self.reader), chosen)
 
     def similar(self, id: DocumentId, k: int | None, **options: Unpack[SearchOptions]) -> list[Hit]:
         """Return the documents nearest to a stored one; by default by codes, with the confidence of its text's bits."""
         position = self.position(id)
         chosen = replace(self._options(k, options, default=CODES), without=position)
-        if chosen.rank == CODES and not chosen.by_confidence:  # the only way for embeddings, which are not stored
-            queries = EncodedQueries(None, self.index.codes([position]), np.ones((1, self.index.n_bits), np.float32))
-            return self._hits(rank_by_codes(queries, chosen, self.index), chosen)[0]
+        if chosen.rank == CODES and not chosen.by_confidence:  # the only way for embeddings
+            row = read_embeddings(self.model, self.reader, position)
+            queries = EncodedQueries(row, self.index.codes([position]), np.ones((1, self.index.n_bits), np.float32))
+            return self._hits(rank_embedded(self.model, queries, chosen, options, self.index, self.reader), chosen)[0]
         if not self.model.takes_text:
             raise ParameterError("embeddings are not stored", allowed="rerank none", got="bits")
         [document] = self.reader.get([position])
@@ -217,10 +220,10 @@ class Snapshot:
         answers = self.index.within(codes, radius, among=coded(self.index, allowed))
         return [Ranked.by_distance(answer, self.index.n_bits) for answer in answers]
 
-    def _options(self, k: int | None, options: SearchOptions, default: str | None = None) -> RankOptions:
+    def _options(self, k: int | None, options: SearchOptions, default: str = "", words: bool = False) -> RankOptions:
         """Check the options of a search, and find the documents that pass its filters."""
-        takes_text, n_bits = self.model.takes_text, self.index.n_bits
-        chosen = check_rank_options(k, options, takes_text=takes_text, n_bits=n_bits, default=default)
+        takes_text, n_bits = words or self.model.takes_text, self.index.n_bits
+        chosen = check_rank_options(k, options, takes_text=takes_text, n_bits=n_bits, default=default or None)
         allowed = self.allowed(options.get("labels", ()), options.get("where", ()), options.get("among"))
         return chosen if allowed is None else replace(chosen, allowed=allowed)
 
@@ -274,17 +277,24 @@ class OpenedState:
 class EngineStore:
     """The present state of an engine, in memory or in a folder that other processes may change."""
 
-    def __init__(self, state: EngineState, folder: Path | None = None, stamp: object = None) -> None:
+    def __init__(
+        self,
+        state: EngineState,
+        folder: Path | None = None,
+        stamp: object = None,
+        text_encoder: TextEncoder | None = None,
+    ) -> None:
         self._folder = folder
+        self._text_encoder = text_encoder
         self._opened = OpenedState(state, stamp)
         self.changes = EngineChanges(folder, lambda: self.latest().state)
         self._open_lock = threading.Lock()
 
     @classmethod
-    def open(cls, folder: Path, *, verify: bool) -> EngineStore:
+    def open(cls, folder: Path, *, verify: bool, text_encoder: TextEncoder | None = None) -> EngineStore:
         """Open a saved folder."""
         stamp = folder_stamp(folder)  # before reading: what is saved meanwhile is then seen as newer
-        return cls(EngineState.open(folder, verify=verify), folder, stamp)
+        return cls(EngineState.open(folder, verify=verify), folder, stamp, text_encoder)
 
     def latest(self) -> OpenedState:
         """Return the present state; a folder is reopened if it was saved since."""
@@ -327,7 +337,7 @@ class EngineStore:
                 self.changes.catch_up(state, deadline)
                 return None
         words = cached.words if with_words else None
-        return Snapshot(state, cached.version, cached.index, words, reader, cached.filters)
+        return Snapshot(state, cached.version, cached.index, words, reader, cached.filters, self._text_encoder)
 
 
 def folder_stamp(folder: Path) -> tuple[int, int] | None:

@@ -44,7 +44,7 @@ class EngineState:
         self.database = database
         self.meaning_cache = MeaningCache(model)
         self.duplicate_cache = DuplicateCache(folder)
-        self.words = LexicalIndex(folder and folder / LEXICAL, model.info.language) if model.takes_text else None
+        self.words = LexicalIndex(folder and folder / LEXICAL, model.info.language) if model.has_words else None
 
     @classmethod
     def open(cls, folder: Path, *, verify: bool) -> EngineState:

@@ -24,6 +24,7 @@ from fewbits.storage import RESTORE
 Positions = NDArray[np.int64]
 
 TERM = np.dtype([("column", "<u4"), ("weight", "<f4")])  # a term of a document, as it is stored
+VECTOR = np.dtype("<f2")  # of an embedding that is kept
 LABEL, FIELD, VERSION = "label", "field", "version"  # kinds of rows that have a sum
 ROWS = {  # the rows that a sum stands for
     LABEL: "SELECT label, position FROM labels WHERE label = ?",
@@ -209,20 +210,32 @@ class Listings(ABC):
 
     def terms(self, positions: Positions) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Return the terms of documents, concatenated (as :data:`TERM`), and their number per document."""
+        rows = self._kept_rows(positions, TERM.itemsize)
+        counts = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)) // TERM.itemsize
+        return np.frombuffer(b"".join(rows), dtype=TERM), counts
+
+    def vectors(self, positions: Positions, n_features: int) -> NDArray[np.float16]:
+        """Return the embeddings of documents, where they are kept."""
+        size = VECTOR.itemsize * n_features
+        rows = self._kept_rows(positions, size)
+        if any(len(row) != size for row in rows):
+            raise damaged("the embeddings of documents")
+        return np.frombuffer(b"".join(rows), dtype=VECTOR).reshape(len(rows), n_features)
+
+    def _kept_rows(self, positions: Positions, item_size: int) -> list[bytes]:
+        """Return the stored tf-idf rows or embeddings of documents."""
         query = (
             "SELECT position, code, checksum, words FROM codes JOIN words USING (position)"
             " WHERE position IN (SELECT value FROM json_each(?))"
         )
         found = {}
         for position, code, expected, words in self._connection.execute(query, (json.dumps(positions.tolist()),)):
-            if self.encoded_checksum(position, code, words) != expected or len(words) % TERM.itemsize:
+            if self.encoded_checksum(position, code, words) != expected or len(words) % item_size:
                 raise damaged("the words of documents")
             found[position] = words
         if len(found) < len(set(positions.tolist())):
             raise damaged("the words of documents")
-        rows = [found[position] for position in positions.tolist()]
-        counts = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows)) // TERM.itemsize
-        return np.frombuffer(b"".join(rows), dtype=TERM), counts
+        return [found[position] for position in positions.tolist()]
 
     @abstractmethod
     def encoded_checksum(self, position: int, code: bytes, words: bytes | None) -> int:

@@ -24,7 +24,7 @@ from fewbits.errors import BrokenFolderError, DataError
 from fewbits.search.store.checksums import codes_sum, rows_sum, total
 from fewbits.search.store.connection import MAX_POSITION, SCHEMA, SUMS_SCHEMA
 from fewbits.search.store.filters import facet_values
-from fewbits.search.store.listings import FIELD, LABEL, TERM, VERSION, StoredDocument, sums_sum
+from fewbits.search.store.listings import FIELD, LABEL, TERM, VECTOR, VERSION, StoredDocument, sums_sum
 from fewbits.search.store.reader import (
     STATE,
     Database,
@@ -134,10 +134,11 @@ class Writer(Reader):
         return len(removed)
 
     def put_codes(self, positions: Sequence[int], codes: Packed, rows: Any = None) -> None:
-        """Store the codes of documents, and their tf-idf rows if they have any."""
+        """Store the codes of documents, and their tf-idf rows or embeddings if they are kept."""
         terms: list[bytes | None] = [None] * len(positions)
         if rows is not None:
-            terms = list(_as_bytes(rows))
+            is_sparse = sparse.issparse(rows)
+            terms = list(_as_bytes(rows)) if is_sparse else [row.tobytes() for row in rows.astype(VECTOR)]
             self._connection.executemany("INSERT INTO words VALUES (?, ?)", zip(positions, terms, strict=True))
         packed = [code.tobytes() for code in codes]
         sums = map(self.encoded_checksum, positions, packed, terms)
