@@ -278,3 +278,15 @@ def test_a_search_by_radius_reads_no_more_documents_than_it_returns(
         answer = client.post("/v1/search", json={"query": "boat", "radius": 20}).json()
     assert (answer["total"], len(answer["hits"])) == (60, 5)
     assert read == [5]
+
+
+def test_labels_and_fields_that_no_document_has_are_named(client: TestClient) -> None:
+    answer = client.post("/v1/search", json={"query": "boat", "labels": ["salling"], "where": ["yaer>=2000"]}).json()
+    assert answer["hits"] == []
+    assert answer["notes"] == [
+        "No document has the label 'salling' (existing: astronomy, cooking, sailing).",
+        "No document has the metadata 'yaer' (none has any).",
+    ]
+    answer = client.post("/v1/search", json={"query": "boat", "sort": "-yaer"}).json()
+    assert answer["notes"] == ["Hits are not sorted: no document has the metadata 'yaer'."]
+    assert len(answer["hits"]) == 10

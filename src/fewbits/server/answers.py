@@ -109,13 +109,22 @@ class Answers:
             hits=[_describe(hit, highlighter, calibration, query, with_text=options.with_text) for hit in hits],
             words=[] if query is None or not is_text else vectorizer.known_words(query),
             unknown_words=[] if query is None or not is_text else vectorizer.unknown_words(query, MAX_UNKNOWN_WORDS),
-            notes=list(parsed.notes) if by_words is not None and parsed is not None else [],
+            notes=[*(by_words.notes if by_words is not None else ()), *_unknown_names(snapshot, params, bool(hits))],
             facets=self._count(snapshot, by_words, params) if options.with_facets else [],
         )
 
     def _count(self, snapshot: Snapshot, query: ParsedQuery | None, params: SearchParams) -> list[Facet]:
         matches = find_matches(snapshot, query)
         return count_facets(snapshot, self._facets.columns(snapshot), matches, params.labels, params.where)
+
+
+def _unknown_names(snapshot: Snapshot, params: SearchParams, has_hits: bool) -> list[str]:
+    """Return a sentence for each label or field of the request that no document has."""
+    unknown = [] if has_hits else snapshot.unknown_in_filters(params.labels, params.where)
+    field = (params.sort or "").removeprefix("-")
+    if field and not snapshot.reader.has_field(field):
+        unknown.append(f"Hits are not sorted: no document has the metadata {field!r}.")
+    return unknown
 
 
 def _passes(snapshot: Snapshot, id: DocumentId, params: SearchParams) -> bool:

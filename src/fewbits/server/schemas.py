@@ -209,7 +209,7 @@ class SearchResponse:
     hits: list[HitResponse]
     words: list[str]  # of the query, in the vocabulary
     unknown_words: list[str]  # of the query, not in the vocabulary; at most 50
-    notes: list[str]  # how the query was understood, where it is not clear
+    notes: list[str]  # how the query was understood where it is not clear, and labels and fields that no document has
     facets: list[Facet]  # empty unless the request asks for them
 
 
