@@ -204,9 +204,9 @@ class SearchResponse:
     """Hits, best first."""
 
     bits: int  # per code
+    hits: list[HitResponse]
     total: int  # documents that have a word of the query and pass the filters; all that pass if codes alone decide
     total_is_exact: bool  # estimated where more than 30,000 documents are compared with filters
-    hits: list[HitResponse]
     words: list[str]  # of the query, in the vocabulary
     unknown_words: list[str]  # of the query, not in the vocabulary; at most 50
     notes: list[str]  # how the query was understood where it is not clear, and labels and fields that no document has
