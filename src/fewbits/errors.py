@@ -56,6 +56,10 @@ class NotSavedError(FewbitsError, OSError):
     """A folder could not be written, for example on a full disk; what it contained before is unchanged."""
 
 
+class EmptyDocumentsWarning(UserWarning):
+    """Some documents have no words, or no nonzero value: nothing is learned from them."""
+
+
 class MissingExtraError(FewbitsError, ImportError):
     """A feature needs an extra that is not installed.
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from fewbits.errors import ParameterError
+from fewbits.errors import EmptyDocumentsWarning, ParameterError
 
 Item = TypeVar("Item")
 
@@ -31,6 +33,17 @@ def check_whole_number(
     if isinstance(value, bool) or number < low or (high is not None and number > high):
         raise ParameterError(f"{name} is out of range", allowed=allowed, got=repr(value), hint=hint)
     return number
+
+
+def warn_of_empty(rows: Any, consequence: str, stacklevel: int) -> Any:
+    """Warn of rows without a nonzero value, and return all."""
+    sizes = np.asarray(abs(rows).sum(axis=1)).ravel() if sparse.issparse(rows) else rows.any(axis=1)
+    empty = np.flatnonzero(sizes == 0)
+    if len(empty):
+        shown = ", ".join(map(str, empty[:5])) + (", …" if len(empty) > 5 else "")
+        message = f"{len(empty)} of {rows.shape[0]} documents are empty and {consequence} (rows {shown}): remove them."
+        warnings.warn(message, EmptyDocumentsWarning, stacklevel=stacklevel + 1)
+    return rows
 
 
 def batched(items: Iterable[Item], size: int) -> Iterator[tuple[Item, ...]]:

@@ -10,10 +10,11 @@ import argparse
 import sys
 import time
 
-from attack import folder, fuzzing, service
+from attack import changes, connections, folder, fuzzing, requests, service
 from attack.outcomes import PAGE, Attack, load, render, save, table
 
-ATTACKS: list[Attack] = [*service.ATTACKS, *folder.ATTACKS, *fuzzing.ATTACKS]  # add the attacks of a module here
+MODULES = (service, requests, connections, fuzzing, folder, changes)
+ATTACKS: list[Attack] = [attack for module in MODULES for attack in module.ATTACKS]  # add the attacks of a module here
 
 
 def main() -> None:

@@ -9,18 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from attack.outcomes import Count, Outcome, load, render, save, table
+from attack.outcomes import Attack, Count, Outcome, load, render, save, table
 from attack.run import ATTACKS
 
 SCALE = 0.002
-# What has tests of its own, or cannot be shortened.
-LONG = {"operations on an index", "operations on an engine", "readers beside writers"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("attack", [one for one in ATTACKS if one.name not in LONG], ids=lambda one: one.name)
-def test_nothing_is_lost(attack: object) -> None:
-    name = attack.name  # type: ignore[attr-defined]
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda one: one.name)
+def test_nothing_is_lost(attack: Attack) -> None:
+    name = attack.name
     if name == "full disk" and os.geteuid() != 0:
         pytest.skip("only root can mount a file system")
     # In a process of its own, as attacks fork.

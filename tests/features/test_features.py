@@ -16,9 +16,9 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
-from fewbits import ITQ, Dataset, Embeddings, TextVectorizer, nearest_by_cosine
+from fewbits import ITQ, Dataset, Embeddings, SearchEngine, TextVectorizer, nearest_by_cosine
 from fewbits.codes import pack
-from fewbits.errors import DataError, MissingFileError, ParameterError
+from fewbits.errors import DataError, EmptyDocumentsWarning, MissingFileError, ParameterError
 from fewbits.features.embeddings import load_embeddings
 from fewbits.features.neighbors import nearest_to_each, neighbors_by_pairs
 
@@ -283,3 +283,14 @@ def test_nearest_by_cosine_is_the_stable_order_of_all_similarities(q: int, n: in
     expected = np.argsort(-(queries @ database.T), axis=1, kind="stable")[:, :k]
     assert np.array_equal(nearest_by_cosine(queries, database, k), expected)
     assert np.array_equal(nearest_by_cosine(sparse.csr_array(queries), sparse.csr_array(database), k), expected)
+
+
+def test_texts_without_a_word_are_named_in_a_warning() -> None:
+    with pytest.warns(EmptyDocumentsWarning, match=r"2 of 3 documents are empty and have no word .* \(rows 1, 2\)"):
+        TextVectorizer().fit(["boats on a lake", "", "a"])
+
+
+@pytest.mark.parametrize(("rows", "got"), [(np.zeros((0, 4)), "no embeddings"), (np.zeros((9, 4)), "only zeros")])
+def test_embeddings_of_which_nothing_can_be_learned_are_a_clear_error(rows: ArrayLike, got: str) -> None:
+    with pytest.raises(DataError, match=f"there is nothing to learn from .*got: {got}"):
+        SearchEngine.from_embeddings(rows, n_bits=4)

@@ -15,9 +15,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fewbits import ITQ, Dataset, Hasher, RandomHyperplanes, precision_at_k
-from fewbits.errors import ParameterError
+from fewbits.errors import DataError, EmptyDocumentsWarning, ParameterError
 from fewbits.hashers._neural import NeuralHasher
 from fewbits.hashers.registry import METHODS, make_hasher, read_hasher, write_hasher
+from helpers.corpora import topic_rows
 
 ALL = pytest.mark.parametrize("name", METHODS)
 # enough to see whether a method keeps the contract
@@ -49,7 +50,7 @@ def some_rows(count: int = 200, width: int = 300, seed: int = 0) -> Any:
     return sparse.csr_array(table)
 
 
-@pytest.mark.filterwarnings("ignore::fewbits.hashers._neural.EmptyDocumentsWarning")
+@pytest.mark.filterwarnings("ignore::fewbits.errors.EmptyDocumentsWarning")
 @parametrize_with_checks([quick(name, bits) for name in METHODS for bits in (7, 64)])
 def test_every_hasher_keeps_scikit_learns_contract(estimator: Any, check: Callable[[Any], None]) -> None:
     check(estimator)
@@ -209,3 +210,23 @@ def test_itq_is_far_above_random_hyperplanes_on_ng20(benchmark_set: Callable[[st
         return precision_at_k(queries, dataset.validation.labels, database, dataset.train.labels)
 
     assert precision("itq") > 0.45 > 0.10 > precision("lsh") > 0.06
+
+
+@pytest.mark.parametrize("method", ["itq", "lsh", "sph"])
+def test_rows_that_cannot_be_used_are_errors_of_the_library(method: str) -> None:
+    rows, _ = topic_rows(60)
+    hasher = make_hasher(method, 8, 0).fit(rows)
+    with pytest.raises(DataError, match=r"X has 5 features, but \w+ is expecting 100 features as input"):
+        hasher.transform(rows[:, :5])
+    with pytest.raises(DataError, match="contains NaN"):
+        hasher.transform(np.full((2, 100), np.nan))
+    with pytest.raises(DataError, match="could not convert string to float"):
+        make_hasher(method, 8, 0).fit([["a", "b"]])
+
+
+def test_linear_methods_warn_of_empty_rows() -> None:
+    rows = np.asarray(topic_rows(60)[0].todense())
+    rows[[4, 17]] = 0
+    for table in (rows, sparse.csr_array(rows)):
+        with pytest.warns(EmptyDocumentsWarning, match=r"2 of 60 documents are empty and do not .* \(rows 4, 17\)"):
+            make_hasher("itq", 8, 0).fit(table)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -14,8 +16,8 @@ import torch
 from scipy import sparse
 
 from fewbits import BernoulliVAE, PairwiseHasher
-from fewbits.errors import DataError, MissingExtraError, ParameterError
-from fewbits.hashers._neural import ConstantBitsWarning, EmptyDocumentsWarning, NeuralHasher
+from fewbits.errors import DataError, EmptyDocumentsWarning, MissingExtraError, ParameterError
+from fewbits.hashers._neural import ConstantBitsWarning, NeuralHasher
 from fewbits.hashers.registry import read_hasher, write_hasher
 from fewbits.nn.layers import SparseBatch
 from helpers.training import CLASSES, NEW_ROWS, QUICK, ROWS, precision
@@ -187,3 +189,37 @@ def test_features_of_another_vocabulary_are_refused_when_encoding() -> None:
     hasher = PairwiseHasher(**{**QUICK, "epochs": 1}).fit(ROWS, CLASSES)
     with pytest.raises(ValueError, match="X has 99 features, but PairwiseHasher is expecting 100 features"):
         hasher.transform(ROWS[:, :99])
+
+
+FORK = """
+import os, sys
+from helpers.corpora import topic_rows
+from fewbits.hashers.registry import make_hasher
+rows, classes = topic_rows(200)
+codes = make_hasher("bernoulli-vae", 16, 0, epochs=1).fit(rows).transform(rows)
+receiver, sender = os.pipe()
+child = os.fork()
+if child == 0:
+    try:
+        again = make_hasher("bernoulli-vae", 16, 0, epochs=1).fit(rows).transform(rows)
+        os.write(sender, b"equal" if (again == codes).all() else b"different")
+    except Exception as error:
+        os.write(sender, f"{type(error).__name__}: {error}".encode())
+    os._exit(0)
+os.close(sender)
+print(os.read(receiver, 4096).decode())
+os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked")
+@pytest.mark.parametrize(
+    ("threads", "expected"),
+    [("1", "equal"), ("2", "FewbitsError: a process that has trained in several threads forked this one")],
+)
+def test_training_after_a_fork_is_as_before_or_a_clear_error(threads: str, expected: str) -> None:
+    path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "OMP_NUM_THREADS": threads, "PYTHONPATH": path}
+    command = [sys.executable, "-W", "ignore", "-c", FORK]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=environment)
+    assert done.stdout.startswith(expected), done.stderr

@@ -21,7 +21,7 @@ from helpers.corpora import topic_rows
 from helpers.training import CLASSES, NEW_ROWS, ROWS, precision
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore::fewbits.hashers._neural.ConstantBitsWarning", "ignore::fewbits.hashers._neural.EmptyDocumentsWarning"
+    "ignore::fewbits.hashers._neural.ConstantBitsWarning", "ignore::fewbits.errors.EmptyDocumentsWarning"
 )
 
 

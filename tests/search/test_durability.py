@@ -12,7 +12,7 @@ import pytest
 from fewbits import Document, SearchEngine
 from fewbits.errors import LockedError, NotWritableError
 from fewbits.locks import writer_lock
-from helpers.engines import document_of
+from helpers.engines import count_of, document_of
 
 SECONDS = float(os.environ.get("FEWBITS_SECONDS", "3"))
 CREW = 20
@@ -159,3 +159,30 @@ def test_a_read_only_folder_can_be_searched_but_not_changed(engine: SearchEngine
     assert done.stdout.splitlines()[0] == "60 sailing", done.stderr
     assert "is read-only" in done.stdout
     assert issubclass(NotWritableError, PermissionError)
+
+
+BUSY = """
+import sys, time
+from fewbits import Document, SearchEngine
+engine = SearchEngine.load(sys.argv[1])
+end = time.monotonic() + float(sys.argv[2])
+changes = 0
+while time.monotonic() < end:
+    engine.add([Document(f"{sys.argv[3]}-{changes}", "boat harbour")])
+    changes += 1
+print(changes)
+"""
+
+
+def test_busy_writers_take_turns(engine: SearchEngine, tmp_path: Path) -> None:
+    engine.save(tmp_path / "engine")
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", BUSY, str(tmp_path / "engine"), "4", str(number)], stdout=subprocess.PIPE, text=True
+        )
+        for number in range(3)
+    ]
+    changes = [int(writer.communicate()[0]) for writer in writers]
+    assert [writer.returncode for writer in writers] == [0, 0, 0]
+    assert min(changes) > 0.5 * max(changes)  # they start at different moments
+    assert count_of(SearchEngine.load(tmp_path / "engine")) == 60 + sum(changes)

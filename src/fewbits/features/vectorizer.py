@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fewbits.errors import DataError, ParameterError
 from fewbits.storage import read_arrays, read_json, write_arrays, write_json
-from fewbits.validation import batched, check_whole_number
+from fewbits.validation import batched, check_whole_number, warn_of_empty
 
 Tokenizer = Callable[[str], list[bytes]]
 
@@ -165,7 +165,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         counts = counts[:, columns]
         self.idf_ = inverse_document_frequency(counts)
         self._column_of = _column_index(self.vocabulary_)
-        return tf_idf(counts, self.idf_)
+        return warn_of_empty(tf_idf(counts, self.idf_), "have no word of the vocabulary", stacklevel=2)
 
     def transform(self, X: Iterable[str]) -> Any:
         """Return the tf-idf rows of texts; a text without a word of the vocabulary becomes a zero row."""

@@ -37,10 +37,6 @@ class ConstantBitsWarning(UserWarning):
     """Some bits have collapsed: they are the same for nearly all documents."""
 
 
-class EmptyDocumentsWarning(UserWarning):
-    """Some documents have no words: nothing can be learned from them, and they all get the same code."""
-
-
 class NeuralHasher(NetworkHasher):
     """Base class of methods whose encoder is a network on sparse rows; subclasses define the training objective.
 
@@ -97,15 +93,6 @@ class NeuralHasher(NetworkHasher):
         rows.eliminate_zeros()
         if not rows.nnz:
             raise DataError("all documents are empty", allowed="a nonzero value in at least one row", got="only zeros")
-        empty = np.flatnonzero(np.diff(rows.indptr) == 0)
-        if len(empty):
-            shown = ", ".join(map(str, empty[:5])) + (", …" if len(empty) > 5 else "")
-            warnings.warn(
-                f"{len(empty)} of {rows.shape[0]} documents are empty and do not contribute to training (rows {shown}):"
-                " remove them.",
-                EmptyDocumentsWarning,
-                stacklevel=4,
-            )
         return rows
 
     def _architecture(self, n_features: int) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from numbers import Real
@@ -9,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fewbits.errors import MissingExtraError, ParameterError
+from fewbits.errors import FewbitsError, MissingExtraError, ParameterError
 from fewbits.validation import check_whole_number
 
 FEW_WORDS = 2000  # features: with fewer, a single word carries little information about a document's topic
@@ -131,12 +132,22 @@ def check_choice(name: str, value: Any, allowed: Sequence[str]) -> None:
 def need_torch() -> None:
     """Raise an error with the install command if torch or numba, which only training needs, is missing."""
     try:
-        import torch  # noqa: F401
+        import torch
 
         if find_spec("numba") is None:  # imported only for large networks: it takes half a second
             raise ImportError("numba")
     except ImportError as error:
         raise MissingExtraError("training this method", extra="train", otherwise="choose method itq") from error
+    if any(process != os.getpid() for process in _TRAINED_IN_THREADS):
+        raise FewbitsError(
+            "a process that has trained in several threads forked this one, in which training would never end",
+            hint="Start the process with multiprocessing's method spawn, or train with OMP_NUM_THREADS=1.",
+        )
+    if torch.get_num_threads() > 1:
+        _TRAINED_IN_THREADS.add(os.getpid())
+
+
+_TRAINED_IN_THREADS: set[int] = set()  # processes: this one, or one that it was forked from
 
 
 def has_few_words(X: Any) -> bool:

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from fewbits.codes import Bits, check_n_bits
 from fewbits.errors import DataError, ParameterError
 from fewbits.storage import read_arrays, read_json, write_arrays, write_json
+from fewbits.validation import warn_of_empty
 
 Self = TypeVar("Self", bound="Hasher")
 Layer = tuple[NDArray[np.float32], NDArray[np.float32]]  # weights (inputs, outputs) and bias (outputs,)
@@ -90,23 +91,31 @@ class Hasher(TransformerMixin, BaseEstimator, ABC):
     def _check_features(self, X: Any) -> Any:
         """Validate the features to fit, and record their number."""
         check_n_bits(self.n_bits)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float32, np.float64])
+        X = self._validated(X, reset=True)
+        warn_of_empty(X, "do not contribute to training", stacklevel=3)
         if self.needs_positive and (X.data if sparse.issparse(X) else X).min(initial=0) < 0:
             kind = type(self).__name__
             raise DataError(f"Negative values in data passed to {kind}, which models words", allowed="0 or more")
         return X
 
+    def _validated(self, X: Any, *, reset: bool = False) -> Any:
+        """Check that X is a table of finite numbers, as wide as the one to fit unless ``reset`` is set."""
+        try:
+            return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=[np.float32, np.float64])
+        except (DataError, TypeError):
+            raise
+        except ValueError as error:  # in scikit-learn's words, which its estimator checks expect
+            raise DataError(str(error).removesuffix(".")) from error
+
     def transform(self, X: Any) -> Bits:
         """Encode rows of features as 0/1, ``(rows, n_bits)``."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float32, np.float64])
-        return self._encode(X)
+        return self._encode(self._validated(X))
 
     def margins(self, X: Any) -> NDArray[np.float32]:
         """Compute how far each bit of each row is from flipping, (rows, n_bits): 0 or more exactly where it is 1."""
         check_is_fitted(self)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float32, np.float64])
-        return self._margins(X)
+        return self._margins(self._validated(X))
 
     def bit_confidence(self, X: Any) -> NDArray[np.float32]:
         """Compute the confidence in each bit of each row, (rows, n_bits)."""

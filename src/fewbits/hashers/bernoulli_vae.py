@@ -128,7 +128,8 @@ class BernoulliVAE(NestedHasher):
     verbose : bool, default=False
         Show each epoch's record on standard error: a progress bar on a terminal, else one line per epoch.
     random_state : int, RandomState instance or None, default=None
-        Seed of all random draws.
+        Seed of all random draws. With one thread the same seed gives the same codes; with several, sums are added in
+        the order in which threads finish, and the codes may differ from run to run.
 
     References
     ----------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +19,7 @@ from sklearn.utils import check_random_state
 from fewbits.codes import check_n_bits, unpack
 from fewbits.data.document import Document, DocumentId, is_missing
 from fewbits.data.labels import label_table
-from fewbits.errors import DataError, ParameterError
+from fewbits.errors import DataError, EmptyDocumentsWarning, ParameterError
 from fewbits.features import Embeddings, TextVectorizer
 from fewbits.hashers._nested import nested_lengths
 from fewbits.hashers.base import Hasher
@@ -87,7 +88,9 @@ def fit_texts(
         features = TextVectorizer(max_features=options.max_features, token_pattern=pattern)
     else:
         features = clone(vectorizer)
-    rows = features.fit_transform(document.text for document in chain(first, stored))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EmptyDocumentsWarning)  # such documents are found by their words
+        rows = features.fit_transform(document.text for document in chain(first, stored))
     return _fit(features, rows, database, options), database
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import importlib.util
+import os
 import sys
 import tempfile
 from collections import Counter
@@ -191,7 +192,13 @@ async def _run_umap(codes: NDArray[np.uint8]) -> NDArray[Any] | None:
         source, target = Path(folder) / "codes.npy", Path(folder) / "points.npy"
         np.save(source, codes)
         command = [sys.executable, "-m", "fewbits.server.corpus_map", str(source), str(target)]
-        process = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
+        # Python looks for modules in the working directory first, where anything may lie.
+        environment = dict(os.environ)
+        if paths := environment.get("PYTHONPATH"):
+            environment["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, paths.split(os.pathsep)))
+        process = await asyncio.create_subprocess_exec(
+            *command, stderr=asyncio.subprocess.PIPE, cwd=folder, env=environment
+        )
         try:
             _, stderr = await process.communicate()
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import orjson
@@ -31,7 +32,10 @@ class JsonResponse(Response):
 
     def render(self, content: Any) -> bytes:
         """Serialise a value as JSON."""
-        return orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS)
+        try:
+            return orjson.dumps(content, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_STRICT_INTEGER)
+        except TypeError:  # an integer of more than 53 bits
+            return orjson.dumps(_with_exact_ids(content), option=orjson.OPT_NON_STR_KEYS)
 
 
 class ServiceError(Exception):
@@ -109,6 +113,18 @@ def _from_routing(request: Request, error: HTTPException) -> ServiceError:
         converted = ServiceError(error.status_code, str(error.detail), next=hint)
     converted.headers |= dict(error.headers or {})
     return converted
+
+
+def _with_exact_ids(value: Any, name: str = "") -> Any:
+    """Write large ids as texts, since JavaScript would round them, and integers of more than 64 bits."""
+    if is_dataclass(value):
+        return {field.name: _with_exact_ids(getattr(value, field.name), field.name) for field in fields(value)}
+    if isinstance(value, dict):
+        return {key: _with_exact_ids(item, str(key)) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_with_exact_ids(item, name) for item in value]
+    largest = 2**53 - 1 if name in ("id", "ids") else 2**63 - 1
+    return str(value) if type(value) is int and not -largest - 1 <= value <= largest else value
 
 
 def _shorten(value: Any) -> str | None:

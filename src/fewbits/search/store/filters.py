@@ -20,6 +20,7 @@ Positions = NDArray[np.int64]
 CACHED_FILTERS = 16  # per version; one takes a byte per document
 SHOWN_NAMES = 8  # existing names that an explanation lists
 OPERATORS = (">=", "<=", "!=", "=", ">", "<")
+MAX_CONDITIONS = 400  # SQLite takes 500 parts of a query
 MAX_CONDITION = 1_000  # characters of a written condition
 _OPERATOR = re.compile(r">=|<=|!=|[=<>]")
 EQUAL = "SELECT position FROM facets WHERE field = ? AND value IN (?, ?)"
@@ -89,6 +90,8 @@ def parse_conditions(where: Sequence[str | Condition]) -> list[Condition]:
     """Parse the conditions that are strings."""
     if isinstance(where, str):
         raise ParameterError("conditions must be a list", got=repr(where), hint="Pass [condition].")
+    if len(where) > MAX_CONDITIONS:
+        raise ParameterError("too many conditions", allowed=f"at most {MAX_CONDITIONS}", got=len(where))
     return [one if isinstance(one, Condition) else Condition.parse(one) for one in where]
 
 

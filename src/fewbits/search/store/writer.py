@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -36,6 +37,7 @@ from fewbits.search.store.reader import (
 )
 from fewbits.storage import RESTORE
 
+LONG_INTEGER = re.compile("[0-9]{19}")
 MAX_CHANGES = 100_000  # a reader that missed more reads all codes again
 
 
@@ -255,9 +257,21 @@ def _row(document: Document) -> tuple[Any, ...]:
             value.isascii() or value.encode()
         metadata = json.dumps(dict(document.metadata), ensure_ascii=False)
         metadata.isascii() or metadata.encode()
+        if LONG_INTEGER.search(metadata):
+            _check_integers(document.id, dict(document.metadata))
     except (UnicodeEncodeError, AttributeError, TypeError) as error:
         raise DataError(f"the document {document.id!r} cannot be stored", got=error) from error
     return document.id, json.dumps(document.labels), metadata, document.text
+
+
+def _check_integers(id: DocumentId, value: Any) -> None:
+    """Raise an error if there is an integer that neither SQLite nor most readers of JSON take as one."""
+    if isinstance(value, (dict, list, tuple)):
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_integers(id, item)
+    elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+        allowed, hint = "integers of 64 bits", "Store it as a text."
+        raise DataError(f"the metadata of {id!r} cannot be stored", allowed=allowed, got=value, hint=hint)
 
 
 def _labels(positions: Sequence[int], documents: Sequence[Document | StoredDocument]) -> list[tuple[str, int]]:
