@@ -6,6 +6,7 @@ import pytest
 
 from fewbits import SearchEngine
 from fewbits.errors import DataError
+from fewbits.search.languages import LANGUAGES
 from helpers.awkward import OTHER_QUERIES, OTHER_TEXTS, QUERIES, TEXTS
 
 MIXED = [  # known and unknown words, repetitions, and operators
@@ -25,6 +26,26 @@ def engine() -> SearchEngine:
 @pytest.mark.parametrize(("query", "expected"), QUERIES + MIXED)
 def test_an_awkward_query_finds_its_document_first(engine: SearchEngine, query: str, expected: int, rank: str) -> None:
     assert engine.search(query, 5, rank=rank)[0].id == expected
+
+
+@pytest.mark.parametrize("language", [*LANGUAGES, "none"])
+def test_an_engine_in_any_language_that_is_allowed_finds_its_texts(language: str) -> None:
+    texts = ["Η Ακρόπολη των Αθηνών", "كتب الطالب الدرس", "neural networks", "தமிழ்நாடு மாநிலம்", "kırmızı elma"]
+    engine = SearchEngine.from_texts(texts, n_bits=8, method="itq", language=language)
+    for number, query in enumerate(["Ακρόπολη", "الدرس", "networks", "மாநிலம்", "elma"]):
+        assert engine.search(query, 1, rank="words")[0].id == number
+
+
+@pytest.mark.parametrize(
+    ("texts", "queries"),
+    [
+        (["Η Ακρόπολη των Αθηνών", "Οι φόροι αυξήθηκαν", "Τα παιδιά παίζουν"], ["ακροπολης", "φορος", "παιδια"]),
+        (["كتب الطالب الدرس في المدرسة", "الطقس جميل اليوم", "الضرائب في العام"], ["طالب", "طقس", "ضرائب"]),
+    ],
+)
+def test_inflected_words_of_a_guessed_language_are_found(texts: list[str], queries: list[str]) -> None:
+    engine = SearchEngine.from_texts(texts, n_bits=8, method="itq")
+    assert [engine.search(query, 1)[0].id for query in queries] == [0, 1, 2]
 
 
 @pytest.fixture(scope="module")

@@ -175,6 +175,10 @@ def test_the_language_is_guessed_only_where_it_is_clear() -> None:
     assert guess_language(["the cat sat on the mat and it was happy with the dog"]) == "english"
     assert guess_language(["le chat est sur la table et il est content avec le chien"]) == "french"
     assert guess_language(["и он не был в том доме, но это было так"]) == "russian"
+    assert guess_language(["Η κυβέρνηση αποφάσισε τη Δευτέρα ότι οι φόροι δεν θα αυξηθούν."]) == "greek"
+    assert guess_language(["قررت الحكومة يوم الاثنين عدم زيادة الضرائب هذا العام."]) == "arabic"
+    assert guess_language(["دولت روز دوشنبه تصمیم گرفت که مالیات‌ها را امسال افزایش ندهد."]) is None  # Persian
+    assert guess_language(["政府周一决定今年不提高税收。"]) is None
     assert guess_language(["cats purr softly", "RTX-4090"]) is None
     assert guess_language([]) is None
     with pytest.raises(ParameterError, match=r"the language is unknown \(allowed: arabic, .* none; got: 'klingon'\)"):

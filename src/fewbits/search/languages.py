@@ -7,13 +7,18 @@ from collections.abc import Iterable
 
 from tantivy import Filter, TextAnalyzerBuilder, Tokenizer
 
-from fewbits.search.words import UNSPACED, split
+from fewbits.search.words import UNSPACED, WITH_FUNCTION_WORDS, split
 
 LANGUAGES = (
     "arabic", "danish", "dutch", "english", "finnish", "french", "german", "greek", "hungarian",
     "italian", "norwegian", "portuguese", "romanian", "russian", "spanish", "swedish", "tamil", "turkish",
 )  # fmt: skip
 MIN_FUNCTION_WORDS = 0.2  # share of function words in texts of a language
+_SCRIPTS = (  # scripts of one language, and Arabic by its article: languages without a list of function words
+    ("greek", re.compile(r"(?<!\S)[\u0370-\u03ff\u1f00-\u1fff]+(?!\S)"), 0.5),
+    ("tamil", re.compile(r"(?<!\S)[\u0b80-\u0bff]+(?!\S)"), 0.5),
+    ("arabic", re.compile(r"(?<!\S)\u0627\u0644\w+"), 0.1),
+)
 MIN_LEAD = 1.2  # of the language over the next one
 
 # Words for the codes of texts with other letters than a-z, as a pattern of TextVectorizer: two characters or more of a
@@ -36,13 +41,13 @@ def guess_language(texts: Iterable[str]) -> str | None:
     'english'
     """
     words = split(" ".join(texts)).words
+    for language, pattern, share in _SCRIPTS:
+        if len(pattern.findall(words)) >= share * max(1, len(words.split())):
+            return language
     total = len(words.split())
     shares = []
-    for language in LANGUAGES:
-        try:
-            analyzer = TextAnalyzerBuilder(Tokenizer.whitespace()).filter(Filter.stopword(language)).build()
-        except ValueError:  # there is no list for this language
-            continue
+    for language in WITH_FUNCTION_WORDS:
+        analyzer = TextAnalyzerBuilder(Tokenizer.whitespace()).filter(Filter.stopword(language)).build()
         shares.append((1 - len(analyzer.analyze(words)) / max(1, total), language))
     (first, language), (second, _) = sorted(shares, reverse=True)[:2]
     return language if first >= MIN_FUNCTION_WORDS and first >= MIN_LEAD * second else None

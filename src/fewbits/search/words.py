@@ -68,6 +68,10 @@ _ENGLISH = (
     "when where which while who whom why will with won wouldn y you your yours yourself yourselves "
 )
 ENGLISH = _ENGLISH.split()
+WITH_FUNCTION_WORDS = (  # languages for which tantivy has a list
+    "danish", "dutch", "english", "finnish", "french", "german", "hungarian", "italian", "norwegian", "portuguese",
+    "russian", "spanish", "swedish",
+)  # fmt: skip
 
 
 class Words(NamedTuple):
@@ -175,7 +179,7 @@ def make_analyzer(language: str | None, *, without_function_words: bool = False)
     Accents are removed before stemming, so that a word typed without them has the same stem.
     """
     builder = TextAnalyzerBuilder(Tokenizer.whitespace()).filter(Filter.remove_long(LONGEST))
-    if without_function_words and language is not None:
+    if without_function_words and language in WITH_FUNCTION_WORDS:
         is_english = language == "english"  # tantivy's own list has only 33 words
         builder = builder.filter(Filter.custom_stopword(ENGLISH) if is_english else Filter.stopword(language))
     builder = builder.filter(Filter.ascii_fold())
