@@ -225,7 +225,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
     def unseen_share(self, X: Iterable[str]) -> float:
         """Return the fraction of the words in texts, as written and without stop words, with no part in the vocabulary.
 
-        >>> TextVectorizer().fit(["boats on a lake"]).unseen_share(["The lake, 2024, с лодками"])
+        >>> TextVectorizer().fit(["boats on a lake"]).unseen_share(["The lake, 2024, белые лодки"])
         0.75
         """
         counts = Counter(word for text in _check_texts(X) for word in WRITTEN_WORD.findall(text.lower()))
