@@ -320,6 +320,7 @@ def contents(store: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("runner")
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up as Linux shows them")
 def test_a_runner_killed_at_random_moments_ends_with_the_results_of_an_uninterrupted_one(

@@ -34,8 +34,13 @@ PROTOCOL = {
 }
 
 
+PROTOCOL_SETS = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "arxiv" else name for name in PROTOCOL]
+)
+
+
 @pytest.mark.xdist_group("archives")
-@pytest.mark.parametrize("name", PROTOCOL)
+@PROTOCOL_SETS
 def test_a_benchmark_set_has_the_sizes_and_chance_level_of_the_protocol(
     benchmark_set: Callable[[str], Dataset], name: str
 ) -> None:
@@ -45,7 +50,7 @@ def test_a_benchmark_set_has_the_sizes_and_chance_level_of_the_protocol(
 
 
 @pytest.mark.xdist_group("archives")
-@pytest.mark.parametrize("name", PROTOCOL)
+@PROTOCOL_SETS
 def test_a_benchmark_set_has_the_fingerprint_of_the_committed_results(
     benchmark_set: Callable[[str], Dataset], name: str
 ) -> None:

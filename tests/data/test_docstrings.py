@@ -7,6 +7,8 @@ import pytest
 
 from fewbits import Document, read_docstrings
 
+pytestmark = pytest.mark.xdist_group("docstrings")  # the corpus is read once
+
 
 @pytest.fixture(scope="module")
 def corpus() -> dict[object, Document]:

@@ -232,7 +232,11 @@ def test_documents_with_several_labels_and_without_labels_are_used(name: str) ->
     labels = np.eye(4, dtype=np.uint8)[topic_of]
     labels[::5, 0] = 1
     labels[::3] = 0  # a third is unlabelled
-    quick = {"epochs": 60, "batch_size": 20} if "epochs" in METHODS[name].hasher().get_params() else {}
+    quick: dict[str, Any] = {}
+    if "epochs" in METHODS[name].hasher().get_params():
+        quick = {"epochs": 60, "batch_size": 20}
+    if METHODS[name].preset.get("hidden"):
+        quick["hidden"] = (50, 50)
     hasher = make_hasher(name, 8, 0, **quick).fit(rows, sparse.csr_array(labels))
     codes = hasher.transform(rows)
     assert precision_at_k(codes[::3], topic_of[::3], codes, topic_of, k=30) > 0.4  # a random ranking has 1 in 4

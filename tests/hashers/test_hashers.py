@@ -126,6 +126,7 @@ def test_a_hasher_with_a_generator_as_its_seed_can_be_written(name: str, tmp_pat
     assert np.array_equal(read_hasher(tmp_path).transform(some_rows()), hasher.transform(some_rows()))
 
 
+@pytest.mark.slow
 @ALL
 def test_a_tall_table_of_many_words_is_never_made_dense(name: str) -> None:
     parameters = quick_parameters(name)

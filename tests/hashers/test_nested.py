@@ -36,7 +36,7 @@ FITS: dict[str, Callable[[], Any]] = {
     ).fit(wide(ROWS)),
     "pairwise, linear": lambda: PairwiseHasher(32, nested=True, epochs=4, random_state=0).fit(wide(ROWS), CLASSES),
     "pairwise, hidden layer": lambda: PairwiseHasher(32, nested=True, epochs=4, random_state=0).fit(ROWS, CLASSES),
-    "pairs alone": lambda: PairwiseHasher(32, nested=True, epochs=20, random_state=0).fit_pairs(
+    "pairs alone": lambda: PairwiseHasher(32, nested=True, refinements=0, epochs=20, random_state=0).fit_pairs(
         wide(ROWS), np.arange(200).reshape(100, 2), CLASSES[:200:2] == CLASSES[1:200:2]
     ),
 }

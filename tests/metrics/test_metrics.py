@@ -194,6 +194,7 @@ def test_precision_on_ng20_agrees_with_random_tie_breaks(benchmark_set: Callable
     assert abs(np.mean(draws) - exact) < 3 * error
 
 
+@pytest.mark.slow
 def test_twenty_thousand_queries_against_a_hundred_thousand_documents_stay_in_bounded_memory() -> None:
     script = """
 import numpy as np

@@ -200,6 +200,7 @@ def test_an_engine_of_a_newer_format_is_refused_with_a_hint(engine: SearchEngine
         SearchEngine.load(tmp_path / "engine")
 
 
+@pytest.mark.slow
 def test_a_kill_while_saving_leaves_the_state_before_or_after(tmp_path: Path) -> None:
     script = """
 import sys
