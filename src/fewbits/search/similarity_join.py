@@ -29,7 +29,7 @@ FREQUENT = 2_000  # rows with a word from which it counts in pairs
 WORK = 8_000  # rows with a common key per row; the most frequent keys beyond them are ignored
 LEAST_WORK = 1 << 26  # of a block
 FEW = 4  # keys of a row below which one common key suffices
-LARGEST_TABLE = 24  # bits of a key
+LARGEST_TABLE = 22  # bits of a key
 SKETCH_BITS = 64
 DEVIATIONS = 4.5  # by which the differing bits of a sketch may exceed their expectation
 LEADERS = 64  # rows of a group that others are compared with
@@ -181,11 +181,11 @@ def _candidates(keys: _Keys, left: Rows, right: Rows) -> Iterator[tuple[Rows, Ro
 
 def _largest_frequency(frequency: Rows, of_left: Rows, work: int) -> int:
     """Return the frequency of keys up to which comparing the rows of each key takes some work."""
+    if np.dot(frequency, of_left) <= work:
+        return int(frequency.max(initial=0))
     used = np.flatnonzero((frequency > 0) & (of_left > 0))
     used = used[np.argsort(frequency[used], kind="stable")]
     affordable = int(np.searchsorted(np.cumsum((frequency[used] * of_left[used]).astype(np.float64)), work, "right"))
-    if affordable == len(used):
-        return int(frequency.max(initial=0))
     return max(LEADERS, int(frequency[used[affordable]]) - 1)
 
 

@@ -5,21 +5,26 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import lru_cache
 from hashlib import blake2b
+
+import numpy as np
 
 from fewbits.search.words import split, writes_no_spaces
 
 SHOWN_CHANGES = 20
+LONGEST_KEPT = 32  # characters of a chunk whose numbers are kept in memory
 MAX_COMPARED = 2_000  # words of a text that are aligned
 _HAS_DIGIT = re.compile(r"\d")
-_CHUNK_WITH_DIGIT = re.compile(r"(?<!\S)\S*\d\S*")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _TOKEN = re.compile(r"\w+(?:[-./_&+#@:,]\w+)*")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _LETTERS = re.compile(r"[^\W\d_]+")
 _SEPARATOR = re.compile(r"[-/_:&+#@]")
+_SPACE = re.compile(r"\s")
 _WRITTEN_WORD = re.compile(r"\S+")
 
 
@@ -37,29 +42,59 @@ def read_numbers(text: str) -> Numbers:
     >>> read_numbers("RTX-4090 for $1,599.00, since 2022/10/12")
     Numbers(values=('1599.00', '2022-10-12', '4090'), codes=frozenset({'rtx-4090'}))
     """
-    if not _HAS_DIGIT.search(text):
-        return Numbers((), frozenset())
     values: list[str] = []
-    codes = set()
-    for chunk in map(_plain, _CHUNK_WITH_DIGIT.findall(text)):
-        is_negative = chunk[0] == "-" and chunk[1:2].isdigit()
-        for place, token in enumerate(_TOKEN.findall(_THOUSANDS.sub("", chunk.lower()))):
-            if not _HAS_DIGIT.search(token):
-                continue
-            if _LETTERS.search(token):
-                values += _NUMBER.findall(token)
-                if not writes_no_spaces(token):
-                    codes.add(token)
-            else:
-                values.append(("-" if is_negative and not place else "") + _SEPARATOR.sub("-", token))
+    codes: list[str] = []
+    for chunk in _chunks_with_digits(text):
+        of_chunk = _numbers_of(chunk) if len(chunk) <= LONGEST_KEPT else _numbers_of.__wrapped__(chunk)
+        values += of_chunk[0]
+        codes += of_chunk[1]
     return Numbers(tuple(sorted(values)), frozenset(codes))
+
+
+@lru_cache(maxsize=1 << 16)
+def _numbers_of(chunk: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the numbers and codes of a part of a text without white space."""
+    values: list[str] = []
+    codes = []
+    chunk = _plain(chunk)
+    is_negative = chunk[0] == "-" and chunk[1:2].isdigit()
+    for place, token in enumerate(_TOKEN.findall(_THOUSANDS.sub("", chunk.lower()))):
+        if not _HAS_DIGIT.search(token):
+            continue
+        if _LETTERS.search(token):
+            values += _NUMBER.findall(token)
+            if not writes_no_spaces(token):
+                codes.append(token)
+        else:
+            values.append(("-" if is_negative and not place else "") + _SEPARATOR.sub("-", token))
+    return tuple(values), tuple(codes)
+
+
+def _chunks_with_digits(text: str) -> Iterator[str]:
+    """Yield the parts of a text between white space that have a digit, in linear time."""
+    end = 0
+    for place in _digit_places(text):
+        if place < end:
+            continue
+        start = max(text.rfind(" ", end, place), text.rfind("\n", end, place)) + 1
+        space = _SPACE.search(text, place)
+        start, end = max(start, end), len(text) if space is None else space.start()
+        yield from (chunk for chunk in text[start:end].split() if _HAS_DIGIT.search(chunk))
+
+
+def _digit_places(text: str) -> list[int]:
+    if not text.isascii():
+        return [match.start() for match in _HAS_DIGIT.finditer(text)]
+    characters = np.frombuffer(text.encode("ascii"), dtype=np.uint8)  # several times faster than the expression
+    places: list[int] = np.flatnonzero(characters - np.uint8(ord("0")) < 10).tolist()
+    return places
 
 
 def number_signature(text: str) -> int:
     """Hash the numbers of a text to 64 bits; 0 without any."""
-    if not _HAS_DIGIT.search(text):
-        return 0
     values = read_numbers(text).values
+    if not values:
+        return 0
     return int.from_bytes(blake2b(" ".join(values).encode(), digest_size=8).digest(), "little") | 1
 
 

@@ -24,7 +24,7 @@ from fewbits.validation import batched
 
 WORD_BITS = 25
 BLOCK = 1024  # texts whose words are counted at a time
-PIECE = 1 << 20  # bytes of text that are hashed at a time
+PIECE = 1 << 16  # bytes of text that are hashed at a time, so that all arrays stay in the cache of the processor
 MAX_COUNT = 65_535
 ENTRY = np.dtype([("word", "<u4"), ("count", "<u2")])
 
@@ -90,7 +90,8 @@ class WordRows:
         entries = np.empty(len(words), dtype=ENTRY)
         entries["word"], entries["count"] = words, counts
         self._entries.write(entries.tobytes())
-        np.add.at(self.frequency, words, 1)
+        known, texts_of_word = np.unique(words, return_counts=True)
+        self.frequency[known] += texts_of_word.astype(np.int32)
         lengths = np.bincount(rows, minlength=len(texts))
         signatures = [number_signature(text) if self._numbers == SAME else 0 for text in texts]
         sums = np.zeros(len(words) + 1, dtype=np.uint64)
