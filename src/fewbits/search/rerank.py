@@ -285,7 +285,7 @@ def read_hits(answers: Sequence[Ranked], reader: Reader) -> list[list[Hit]]:
 
 
 def _rounded(values: NDArray[np.float32] | None, count: int) -> list[Any]:
-    return [None] * count if values is None else np.round(values.astype(np.float64), 4).tolist()
+    return [None] * count if values is None else [round(value, 4) for value in values.tolist()]
 
 
 def _nearest(index: Index, query: EncodedQueries, k: int, options: RankOptions) -> Positions:
