@@ -13,7 +13,8 @@ from scipy import sparse
 from fewbits import BernoulliVAE
 from fewbits.benchmark.spec import Spec
 from fewbits.hashers import bernoulli_vae
-from fewbits.hashers._smoothing import agreement, rotated_start, smoothed_space
+from fewbits.hashers._parameters import default_neighbors
+from fewbits.hashers._smoothing import SMALL, agreement, nested_start, rotated_start, smoothed_space
 from fewbits.hashers.bernoulli_vae import most_frequent_words
 from fewbits.hashers.registry import METHODS, make_hasher, read_hasher, write_hasher
 from fewbits.storage import read_json, write_json
@@ -63,15 +64,51 @@ def test_training_starts_from_the_rotation(monkeypatch: pytest.MonkeyPatch) -> N
     assert precision(started) > precision(random) + 0.1
 
 
-def test_large_corpora_keep_the_most_agreeing_of_three_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bernoulli_vae, "SMALL_CORPUS", 50)
+@pytest.mark.parametrize(("starts", "trainings"), [(None, 4), (2, 2), (0, 1)])
+def test_short_codes_are_trained_from_several_starts(starts: int | None, trainings: int) -> None:
     records: list[dict[str, float]] = []
-    options: dict[str, Any] = {"hidden": (), "epochs": 2, "smoothing": 1, "random_state": 0}
+    options: dict[str, Any] = {"hidden": (), "epochs": 2, "smoothing": 1, "starts": starts, "random_state": 0}
     BernoulliVAE(8, **options, callbacks=[records.append]).fit(ROWS)
-    assert [record["epoch"] for record in records] == [1, 2] * 3
+    assert [record["epoch"] for record in records] == [1, 2] * trainings
     records.clear()
     BernoulliVAE(16, **options, callbacks=[records.append]).fit(ROWS)
     assert [record["epoch"] for record in records] == [1, 2]
+
+
+def test_earlier_short_codes_had_three_starts_on_large_corpora(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bernoulli_vae, "SMALL_CORPUS", 50)
+    records: list[dict[str, float]] = []
+    options: dict[str, Any] = {"hidden": (), "epochs": 2, "smoothing": 1, "starts": 0, "random_state": 0}
+    BernoulliVAE(8, **options, callbacks=[records.append]).fit(ROWS)
+    assert [record["epoch"] for record in records] == [1, 2] * 3
+
+
+def test_the_start_that_is_kept_agrees_most_with_the_smoothed_space() -> None:
+    options: dict[str, Any] = {"hidden": (), "epochs": 3, "smoothing": 1, "random_state": 1}
+    seed = BernoulliVAE(8, **options)._seed()
+    space = smoothed_space(ROWS, default_neighbors(ROWS), 64, 1, seed)
+    places = np.asarray(ROWS @ space.weights)
+    agreements = [
+        agreement(places, BernoulliVAE(8, **options, starts=count).fit(ROWS).margins(ROWS) >= 0, seed)
+        for count in (1, 2, 3, 4)
+    ]
+    assert agreements == sorted(agreements)
+    assert agreements[-1] > agreements[0]
+
+
+def test_the_second_start_is_a_rotation_of_the_latent_space(monkeypatch: pytest.MonkeyPatch) -> None:
+    started_from: list[Any] = []
+    original = nested_start
+
+    def recorded(X: Any, weights: Any, *rest: Any) -> Any:
+        started_from.append(weights)
+        return original(X, weights, *rest)
+
+    monkeypatch.setattr("fewbits.hashers.bernoulli_vae.nested_start", recorded)
+    BernoulliVAE(8, hidden=(), epochs=1, smoothing=1, starts=2, random_state=0).fit(ROWS)
+    smoothed, latent = started_from
+    assert np.allclose(latent.T @ latent, np.eye(latent.shape[1]), atol=1e-3)  # singular vectors
+    assert not np.allclose(smoothed.T @ smoothed, np.eye(smoothed.shape[1]), atol=0.1)
 
 
 def test_training_takes_steps_not_epochs() -> None:
@@ -79,7 +116,7 @@ def test_training_takes_steps_not_epochs() -> None:
 
 
 def test_the_decoder_predicts_frequent_words_and_has_a_row_for_every_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    small = replace(bernoulli_vae.SMALL, decoded_words=30)
+    small = replace(SMALL, decoded_words=30)
     monkeypatch.setattr(bernoulli_vae, "SMALL", small)
     hasher = BernoulliVAE(8, epochs=1, smoothing=1, hidden=(), random_state=0).fit(ROWS)
     words = most_frequent_words(ROWS, 30)
@@ -111,7 +148,9 @@ def test_codes_may_be_shorter_or_longer_than_the_space_has_dimensions(n_bits: in
     assert np.isfinite(hasher.margins(wide_rows())).all()
 
 
-@pytest.mark.parametrize("options", [{"refinements": 1}, {"n_neighbours": 5}, {"n_neighbours": 0}, {"smoothing": 2}])
+@pytest.mark.parametrize(
+    "options", [{"refinements": 1}, {"n_neighbours": 5}, {"n_neighbours": 0}, {"smoothing": 2}, {"starts": 3}]
+)
 def test_given_parameters_go_with_smoothing(options: dict[str, Any]) -> None:
     hasher = BernoulliVAE(8, epochs=2, random_state=0, **options).fit(wide_rows())
     assert hasher.transform(wide_rows()).shape == (60, 8)
@@ -138,6 +177,14 @@ def test_a_run_with_legacy_values_has_the_key_that_it_had_before_the_parameters_
     preset = make_hasher(method, 8).get_params()
     assert set(defaults) - set(recorded) == {name for name, value in legacy.items() if preset[name] != value}
     assert ("smoothing" in defaults) == (method == "bernoulli-vae")
+
+
+@pytest.mark.parametrize("changed", [{"bits": 16}, {"smoothing": 0}])
+def test_the_number_of_starts_is_recorded_only_where_there_can_be_several(changed: dict[str, int]) -> None:
+    options = {"bits": 8, **changed}
+    assert "starts" in Spec("bernoulli-vae", "ng20", 8, 0).all_parameters
+    spec = Spec("bernoulli-vae", "ng20", options.pop("bits"), 0, parameters=options)
+    assert "starts" not in spec.all_parameters
 
 
 def test_a_hasher_saved_before_the_parameters_existed_has_their_legacy_values(tmp_path: Path) -> None:

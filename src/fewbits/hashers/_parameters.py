@@ -86,7 +86,7 @@ def check_parameters(parameters: dict[str, Any]) -> None:
     if parameters["epochs"] is not None:
         check_whole_number("epochs", parameters["epochs"], 1)
     check_whole_number("batch_size", parameters["batch_size"], 1)
-    for name in ("n_neighbours", "refinements", "smoothing"):
+    for name in ("n_neighbours", "refinements", "smoothing", "starts"):
         if parameters.get(name) is not None:
             check_whole_number(name, parameters[name], 0)
     _check_patience(parameters.get("patience"), parameters.get("validation_fraction", 0.0))

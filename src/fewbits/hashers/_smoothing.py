@@ -34,17 +34,46 @@ Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
+class Smoothing:
+    """Settings that go with a smoothed latent space, chosen for small and for larger corpora."""
+
+    rounds: int
+    dimensions: int
+    steps: int
+    rate: float
+    rate_by_length: bool  # whether the learning rate decreases with the root of the length
+    decoded_words: int
+    earlier_starts: int  # of short codes, in versions that started from rotations of the smoothed space only
+
+    def learning_rate(self, n_bits: int) -> float:
+        """Return Adam's learning rate for a linear encoder."""
+        return self.rate / n_bits**0.5 if self.rate_by_length else self.rate
+
+
+# More rounds help larger corpora and blur the fine classes of small ones.
+SMALL = Smoothing(
+    rounds=1, dimensions=512, steps=600, rate=0.01, rate_by_length=False, decoded_words=3000, earlier_starts=1
+)
+LARGE = Smoothing(
+    rounds=3, dimensions=256, steps=900, rate=0.12, rate_by_length=True, decoded_words=10_000, earlier_starts=3
+)
+
+
+@dataclass(frozen=True)
 class SmoothedSpace:
     """A linear map of the words, and the neighbors by cosine in its image."""
 
     weights: Floats  # (words, dimensions)
     neighbors: NDArray[np.int64]  # (documents, neighbors)
+    latent_weights: Floats  # (words, dimensions): the map into the latent semantic space, before any smoothing
 
 
 def smoothed_space(X: Any, n_neighbors: int, dimensions: int, rounds: int, seed: int) -> SmoothedSpace:
     """Smooth the latent semantic space of the rows: one ridge regression from words to neighbors' places per round."""
     dimensions = max(1, min(dimensions, X.shape[0] // 2, X.shape[1] - 1))
-    latent = _unit_rows(TruncatedSVD(dimensions, random_state=seed).fit_transform(X))
+    decomposition = TruncatedSVD(dimensions, random_state=seed)
+    latent = _unit_rows(decomposition.fit_transform(X))
+    latent_weights = np.ascontiguousarray(decomposition.components_.T, dtype=np.float32)
     neighbors = nearest_to_each(latent, n_neighbors)
     weights = np.zeros((X.shape[1], dimensions), dtype=np.float32)
     for _ in range(rounds):
@@ -52,7 +81,7 @@ def smoothed_space(X: Any, n_neighbors: int, dimensions: int, rounds: int, seed:
         weights = _ridge(X, targets - targets.mean(axis=0))
         latent = _unit_rows(X @ weights)
         neighbors = nearest_to_each(latent, n_neighbors)
-    return SmoothedSpace(weights, neighbors)
+    return SmoothedSpace(weights, neighbors, latent_weights)
 
 
 def _unit_rows(rows: NDArray[Any]) -> Floats:

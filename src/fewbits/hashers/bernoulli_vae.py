@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fewbits.hashers._nested import NestedHasher
 from fewbits.hashers._parameters import as_prior, as_range, default_neighbors, has_few_words
-from fewbits.hashers._smoothing import SmoothedSpace, agreement, nested_start, smoothed_space
+from fewbits.hashers._smoothing import LARGE, SMALL, SmoothedSpace, Smoothing, agreement, nested_start, smoothed_space
 from fewbits.hashers._training import (
     FINAL_ROUND,
     Neighbors,
@@ -25,32 +25,8 @@ SMALL_CORPUS = 5000  # documents
 SEED_STEP = 1000  # between the seeds of trainings from several starts
 FIRST_BITS = "first-bits"  # name of the training of the shortest prefix of a nested code
 SHORT_CODE = 8  # bits up to which the precision depends much on the rotation that training starts from
-
-
-@dataclass(frozen=True)
-class Smoothing:
-    """Settings that go with a smoothed latent space, chosen for small and for larger corpora."""
-
-    rounds: int
-    dimensions: int
-    steps: int
-    rate: float
-    rate_by_length: bool  # whether the learning rate decreases with the root of the length
-    decoded_words: int
-    short_code_starts: int  # rotations that short codes are trained from, of which the best is kept
-
-    def learning_rate(self, n_bits: int) -> float:
-        """Return Adam's learning rate for a linear encoder."""
-        return self.rate / n_bits**0.5 if self.rate_by_length else self.rate
-
-
-# More rounds help larger corpora and blur the fine classes of small ones.
-SMALL = Smoothing(
-    rounds=1, dimensions=512, steps=600, rate=0.01, rate_by_length=False, decoded_words=3000, short_code_starts=1
-)
-LARGE = Smoothing(
-    rounds=3, dimensions=256, steps=900, rate=0.12, rate_by_length=True, decoded_words=10_000, short_code_starts=3
-)
+SHORT_CODE_DIMENSIONS = 64  # a short code can represent no more than the main directions of a space
+SHORT_CODE_STARTS = 4
 
 
 class BernoulliVAE(NestedHasher):
@@ -92,8 +68,12 @@ class BernoulliVAE(NestedHasher):
         Rounds of smoothing the latent semantic space, in which a linear map of the words is fitted to the means of
         neighbors; neighbors and the start of a linear encoder are taken from the last round. None for 1 with fewer than
         5,000 documents and 3 with more, but 0 with fewer than 2,000 words or without neighbors. With 0, the encoder
-        starts at random. From 5,000 documents on, codes of up to 8 bits are trained from three starts; the one whose
-        nearest documents by code are nearest in the smoothed space is kept.
+        starts at random.
+    starts : int or None, default=None
+        Trainings of a linear encoder for codes of up to 8 bits, by turns from a rotation of the smoothed space and of
+        the latent semantic space, each of 64 dimensions; the one whose nearest documents by code are nearest in the
+        smoothed space is kept. None for 4. 0 for the earlier default: rotations of a smoothed space of as many
+        dimensions as for longer codes, three from 5,000 documents on and one with fewer.
     nested : bool, default=False
         Whether every prefix of 8, 16, 32, ... bits is trained as a code of its own, see :meth:`truncate`; ``n_bits``
         must be a power of two. With smoothing and a linear encoder, the first 8 bits are those of a code of 8 bits.
@@ -141,7 +121,7 @@ class BernoulliVAE(NestedHasher):
     """
 
     default_epochs = 12
-    legacy_values: ClassVar[Mapping[str, Any]] = {"smoothing": 0, "nested": False}
+    legacy_values: ClassVar[Mapping[str, Any]] = {"smoothing": 0, "starts": 0, "nested": False}
 
     def __init__(
         self,
@@ -160,6 +140,7 @@ class BernoulliVAE(NestedHasher):
         neighbour_dimensions: int = 128,
         refinements: int | None = None,
         smoothing: int | None = None,
+        starts: int | None = None,
         nested: bool = False,
         epochs: int | None = None,
         batch_size: int = 100,
@@ -188,6 +169,7 @@ class BernoulliVAE(NestedHasher):
         self.neighbour_dimensions = neighbour_dimensions
         self.refinements = refinements
         self.smoothing = smoothing
+        self.starts = starts
         self.nested = nested
         self.epochs = epochs
         self.batch_size = batch_size
@@ -201,6 +183,13 @@ class BernoulliVAE(NestedHasher):
         self.device = device
         self.verbose = verbose
 
+    def recorded_parameters(self) -> dict[str, Any]:
+        """Return the parameters that identify a fit; the number of starts only if there can be several."""
+        recorded = super().recorded_parameters()
+        if self.smoothing == 0 or (self.n_bits > SHORT_CODE and not self.nested):
+            recorded.pop("starts", None)
+        return recorded
+
     def _fit(self, X: Any, y: Any) -> None:
         as_prior(self.prior, self.n_bits, self.n_bits)
         rows = self._check_rows(X)
@@ -211,27 +200,27 @@ class BernoulliVAE(NestedHasher):
         few_words = has_few_words(X_train)
         n_neighbors = default_neighbors(X_train) if self.n_neighbours is None else self.n_neighbours
         smoothing = self._smoothing(X_train, n_neighbors)
-        space = None
-        if smoothing is not None:
-            space = smoothed_space(X_train, n_neighbors, smoothing.dimensions, smoothing.rounds, seed)
-
         is_linear = not self._architecture(X_train.shape[1])
 
+        def space_for(n_bits: int) -> SmoothedSpace | None:
+            if smoothing is None:
+                return None
+            dimensions = self._dimensions(smoothing, n_bits)
+            return smoothed_space(X_train, n_neighbors, dimensions, smoothing.rounds, seed)
+
+        space = space_for(self.n_bits)
+
         def train(neighbors: Neighbors, n_bits: int, name: str) -> TrainedNetworks:
+            if smoothing is None or space is None:
+                return self._train_round(X_train, X_val, neighbors, n_bits, seed, name, smoothing)
+            if name == FINAL_ROUND and n_bits <= SHORT_CODE:
+                return self._train_short_code(X_train, X_val, neighbors, n_bits, seed, name, smoothing, space)
             first_bits: Layer | None = None
-
-            def from_start(number: int) -> TrainedNetworks:
-                part = name if not number else f"{name}-{number}"
-                start_seed = seed + number * SEED_STEP
-                options = (start_seed, part, smoothing, space, first_bits)
-                return self._train_round(X_train, X_val, neighbors, n_bits, *options)
-
-            if smoothing is None or space is None or name not in (FINAL_ROUND, FIRST_BITS) or n_bits > SHORT_CODE:
-                if self.nested and space is not None and is_linear and name == FINAL_ROUND:
-                    [first_bits] = train(neighbors, SHORT_CODE, FIRST_BITS).encoder_layers
-                return from_start(0)
-            starts = smoothing.short_code_starts if is_linear else 1
-            return most_agreeing([from_start(number) for number in range(starts)], X_train, space, seed)
+            if self.nested and is_linear and name == FINAL_ROUND and (short := space_for(SHORT_CODE)) is not None:
+                options = (short.neighbors, SHORT_CODE, seed, FIRST_BITS, smoothing, short)
+                [first_bits] = self._train_short_code(X_train, X_val, *options).encoder_layers
+            options_of_round = (smoothing, space.weights, first_bits)
+            return self._train_round(X_train, X_val, neighbors, n_bits, seed, name, *options_of_round)
 
         default_refinements = 0 if few_words or smoothing is not None else 1
         trained = train_with_refinements(
@@ -254,6 +243,31 @@ class BernoulliVAE(NestedHasher):
         rounds = settings.rounds if self.smoothing is None else self.smoothing
         return replace(settings, rounds=rounds) if rounds else None
 
+    def _dimensions(self, smoothing: Smoothing, n_bits: int) -> int:
+        return smoothing.dimensions if n_bits > SHORT_CODE or self.starts == 0 else SHORT_CODE_DIMENSIONS
+
+    def _train_short_code(
+        self,
+        X_train: Any,
+        X_val: Any,
+        neighbors: Neighbors,
+        n_bits: int,
+        seed: int,
+        name: str,
+        smoothing: Smoothing,
+        space: SmoothedSpace,
+    ) -> TrainedNetworks:
+        """Train from several starts; return the networks whose codes agree most with the space."""
+        count = SHORT_CODE_STARTS if self.starts is None else self.starts or smoothing.earlier_starts
+        if self._architecture(X_train.shape[1]):
+            count = 1  # the start of a hidden layer is random
+        candidates = []
+        for number in range(count):
+            start_weights = space.latent_weights if number % 2 and self.starts != 0 else space.weights
+            options = (seed + number * SEED_STEP, f"{name}-{number}" if number else name, smoothing, start_weights)
+            candidates.append(self._train_round(X_train, X_val, neighbors, n_bits, *options))
+        return most_agreeing(candidates, X_train, space, seed)
+
     def _learning_rate(self, n_features: int, n_bits: int) -> float:
         default = 0.003 if self._architecture(n_features) else 0.01
         return default if self.learning_rate is None else self.learning_rate
@@ -267,9 +281,10 @@ class BernoulliVAE(NestedHasher):
         seed: int,
         name: str,
         smoothing: Smoothing | None,
-        space: SmoothedSpace | None,
-        first_bits: Layer | None,
+        start_weights: NDArray[np.float32] | None = None,
+        first_bits: Layer | None = None,
     ) -> TrainedNetworks:
+        """Train networks; a linear encoder starts from a rotation of the image of ``start_weights``, if given."""
         from fewbits.nn.data import Batches, ReconstructionTarget
         from fewbits.nn.gradient_estimators import make_estimator
         from fewbits.nn.losses import Objective, Weights
@@ -286,11 +301,11 @@ class BernoulliVAE(NestedHasher):
         model = self._bernoulli_networks(batches, n_bits, words, prefixes=prefixes, first_bits=first_bits)
         is_linear = not self._architecture(X_train.shape[1])
         rate = None
-        if smoothing is not None and space is not None and is_linear:
+        if smoothing is not None and start_weights is not None and is_linear:
             rate = smoothing.learning_rate(n_bits)
             # with first bits, their length takes the place of 0
             lengths = (0, *prefixes) if first_bits is None else prefixes
-            if (start := nested_start(X_train, space.weights, lengths, seed)) is not None:
+            if (start := nested_start(X_train, start_weights, lengths, seed)) is not None:
                 model.encoder.set_first_layer(*start)
         trained = self._train(
             model,

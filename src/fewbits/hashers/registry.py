@@ -50,7 +50,8 @@ PAPER = {
     "schedule": "constant",
     "epochs": 100,
 }
-ARM_DVAE = {**PAPER, "estimator": "arm", "noise": True, "n_neighbours": 0, "refinements": 0, "smoothing": 0}
+EARLIER = {"refinements": 0, "smoothing": 0, "starts": 0}
+ARM_DVAE = {**PAPER, **EARLIER, "estimator": "arm", "noise": True, "n_neighbours": 0}
 # With the paper's alpha, rising from 0.01 to 0.1, the classifier has little effect beside an ELBO near 60; this one was
 # tuned on the validation part of ng20 at 32 bits.
 PSH = {

@@ -157,7 +157,13 @@ def _changed_parameters(result: Result) -> tuple[str, ...]:
     """Return the parameters that differ from the method's preset, as ``--set`` takes them."""
     preset = json.loads(json.dumps(make_hasher(result.method, result.bits).get_params(), default=str))
     parameters = {**METHODS[result.method].hasher.legacy_values, **result.parameters}
-    changed = {name: value for name, value in parameters.items() if value != preset.get(name)}
+
+    def has_effect(name: str) -> bool:  # a parameter that was added later can be without effect in this run
+        values = {**parameters, name: preset[name]}
+        recorded = make_hasher(result.method, result.bits, **values).recorded_parameters()
+        return name in result.parameters or name in recorded
+
+    changed = {name: value for name, value in parameters.items() if value != preset.get(name) and has_effect(name)}
     return tuple(f"{name}={json.dumps(value)}" for name, value in changed.items())
 
 
