@@ -210,7 +210,7 @@ export function showStart(place, { info, examples = [], regions = [], state }) {
       ),
       kinds.length ? [el("h2", {}, "Try"), el("p", { class: "quiet" }, "The numbers count the documents that match."), el("dl", { class: "examples-of-queries" }, kinds.map((kind) => exampleRow(kind, examples)))] : null,
       regions.length && info.takes_text
-        ? [el("h2", {}, "What these documents are about"), el("p", { class: "tries" }, regions.map((region) => queryButton(region.words.slice(0, 2).join(" "), region.documents)))]
+        ? [el("h2", {}, "What these documents are about"), el("p", { class: "quiet" }, "Regions of the map, with their numbers of documents."), el("p", { class: "tries" }, regions.map((region) => queryButton(region.words.slice(0, 2).join(" "), region.documents)))]
         : null,
       el(
         "details",
