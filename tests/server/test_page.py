@@ -389,15 +389,31 @@ def test_theme_follows_the_system_until_it_is_switched(open_page: Open, address:
     assert brightness() > 600
 
 
-def test_embedding_engine_is_explored_from_the_map(open_page: Open) -> None:
+def test_embedding_engine_without_texts_is_explored_from_the_map(open_page: Open) -> None:
     rows = np.random.default_rng(0).standard_normal((40, 8))
-    documents = [Document(number, f"text {number}") for number in range(40)]
-    with served(SearchEngine.from_embeddings(rows, documents=documents, n_bits=12)) as address:
+    with served(SearchEngine.from_embeddings(rows, n_bits=12)) as address:
         page = open_page(address)
         expect(page.locator(".start h1")).to_have_text("Find similar documents in tiny")
+        expect(page.locator("#search")).to_be_hidden()
         page.evaluate("location.hash = '#like=7'")
         page.wait_for_selector(".like")
         expect(page.locator(".hit")).to_have_count(20)
+        page.locator(".hit-head").first.click()
+        expect(page.locator(".hit").first.locator(".full")).to_be_visible()
+
+
+def test_embedding_engine_with_texts_is_searched_by_words(open_page: Open) -> None:
+    rows = np.random.default_rng(0).standard_normal((40, 8))
+    documents = [Document(number, "red text" if number % 2 else "blue text") for number in range(40)]
+    with served(SearchEngine.from_embeddings(rows, documents=documents, n_bits=12)) as address:
+        page = open_page(address)
+        expect(page.locator(".start h1")).to_have_text("What are you looking for in tiny?")
+        search(page, "red")
+        expect(page.locator(".total b")).to_have_text("20 documents")
+        page.locator(".hit-head").first.click()
+        expect(page.locator(".part.words .word-bars li")).to_contain_text("red")
+        page.locator(".hit").first.get_by_text("More like this").first.click()
+        page.wait_for_selector(".like")
         page.locator(".hit-head").first.click()
         expect(page.locator(".hit").first.locator(".full")).to_be_visible()
 

@@ -141,22 +141,41 @@ def test_empty_engine_is_served_without_server_errors(writable: TestClient) -> N
     assert [hit["id"] for hit in writable.post("/v1/search", json={"query": "boat"}).json()["hits"]] == ["a"]
 
 
-def test_embedding_engine_is_searched_by_documents_only() -> None:
-    rows = np.random.default_rng(0).standard_normal((30, 8))
-    documents = [Document(f"d{number}", f"text {number}") for number in range(30)]
-    engine = SearchEngine.from_embeddings(rows, documents=documents, n_bits=12)
+def test_embedding_engine_without_texts_is_searched_by_documents_only() -> None:
+    engine = SearchEngine.from_embeddings(np.random.default_rng(0).standard_normal((30, 8)), n_bits=12)
     with serving(create_app(engine, use_umap=False)) as client:
-        assert client.get("/v1/info").json()["takes_text"] is False
-        assert len(client.post("/v1/similar", json={"id": "d1", "k": 3}).json()["hits"]) == 3
+        info = client.get("/v1/info").json()
+        assert (info["takes_text"], info["searches_text"]) == (False, False)
+        assert len(client.post("/v1/similar", json={"id": 1, "k": 3}).json()["hits"]) == 3
         for path, body in (
             ("/v1/search", {"query": "text"}),
             ("/v1/encode", {"texts": ["text"]}),
-            ("/v1/explain", {"query": "text", "hit": "d1"}),
-            ("/v1/explain", {"id": "d2", "hit": "d1"}),
+            ("/v1/explain", {"query": "text", "hit": 1}),
+            ("/v1/explain", {"id": 2, "hit": 1}),
         ):
             assert client.post(path, json=body).status_code == 422
         assert error_of(client.get("/v1/bits"))["what"] == "the bits of embeddings have no words"
         assert client.get("/v1/bits/1").status_code == 422
+
+
+def test_embedding_engine_with_texts_is_searched_and_explained_by_words() -> None:
+    rows = np.random.default_rng(0).standard_normal((30, 8))
+    documents = [Document(f"d{number}", f"text {number} red" if number < 3 else "blue") for number in range(30)]
+    engine = SearchEngine.from_embeddings(rows, documents=documents, n_bits=12)
+    with serving(create_app(engine, use_umap=False)) as client:
+        info = client.get("/v1/info").json()
+        assert (info["takes_text"], info["searches_text"]) == (False, True)
+        answer = client.post("/v1/search", json={"query": "red text", "facets": True}).json()
+        assert {hit["id"] for hit in answer["hits"]} == {"d0", "d1", "d2"}
+        assert answer["total"] == 3
+        assert {answer["hits"][0]["snippet"][start:end] for start, end in answer["hits"][0]["snippet_marks"]} == {
+            "red",
+            "text",
+        }
+        why = client.post("/v1/explain", json={"query": "red text", "hit": "d1"}).json()
+        assert {word["word"] for word in why["words"]} == {"red", "text"}
+        assert client.post("/v1/explain", json={"id": "d2", "hit": "d1"}).status_code == 422
+        assert client.get("/v1/examples").status_code == 200
 
 
 def test_hits_have_a_snippet_and_the_parts_of_the_score_but_no_text_unless_it_is_asked_for(client: TestClient) -> None:

@@ -107,7 +107,6 @@ def _search_routes(service: Service) -> APIRouter:
         query, id = request.query, request.id
         if query is not None and id is None:
             _check_text(settings, query)
-            _check_takes_text(service)
         elif id is None or query is not None:
             raise ServiceError(422, "give either query or id", allowed="one of them")
         return JsonResponse(await run(lambda: service.answers.explain(query, id, request.hit)))
@@ -256,7 +255,7 @@ def _read(engine: SearchEngine, read: Callable[[Snapshot], Result]) -> Result:
 def _info(service: Service) -> schemas.InfoResponse:
     with service.engine.snapshot() as snapshot:
         count, labels, model_info = snapshot.count(), snapshot.labels(), snapshot.model.info
-        fields = snapshot.reader.fields()
+        fields, searches_text = snapshot.reader.fields(), snapshot.model.has_words
     return schemas.InfoResponse(
         name=service.name,
         documents=count,
@@ -268,6 +267,7 @@ def _info(service: Service) -> schemas.InfoResponse:
         weight=SEMANTIC_WEIGHT,
         method=model_info.method,
         takes_text=service.takes_text,
+        searches_text=searches_text,
         writable=service.settings.token is not None,
         version=__version__,
     )

@@ -271,7 +271,8 @@ class InfoResponse:
     fields: list[str]  # of the metadata, to filter and sort by
     weight: float  # of the codes in a hybrid ranking, by default
     method: str
-    takes_text: bool
+    takes_text: bool  # codes are computed from texts, not from embeddings
+    searches_text: bool  # queries may be texts; documents with embeddings are found by their words
     writable: bool
     version: str
 

@@ -44,7 +44,7 @@ async function start() {
   $("corpus").textContent = `${info.name} · ${number(info.documents)} documents, ${info.bits} bits each`;
   document.title = `${info.name} · fewbits`;
   $("to-bits").hidden = !info.takes_text;
-  $("search").hidden = !info.takes_text;
+  $("search").hidden = !info.searches_text;
   foldMap();
   narrow.addEventListener("change", foldMap);
   map.load();
@@ -53,7 +53,7 @@ async function start() {
 
 // On narrow screens the map is folded below the hits, except for embeddings, where there is no text search.
 function foldMap() {
-  $("map-fold").open = !narrow.matches || !info.takes_text;
+  $("map-fold").open = !narrow.matches || !info.searches_text;
 }
 
 function onInput(pause) {
@@ -120,11 +120,11 @@ function say(text) {
 
 async function renderHits(state, signal) {
   const isLike = state.view === "like";
-  if (!isLike && (!state.query || !info.takes_text)) {
+  if (!isLike && (!state.query || !info.searches_text)) {
     map.highlight([]);
     showFacets(facets, { facets: [], state });
     showStart(results, { info, examples: examples ?? [], regions: map.regions(), state });
-    if (examples === null && info.takes_text) {
+    if (examples === null && info.searches_text) {
       await map.loaded;
       examples = (await get("/v1/examples", signal)).examples;
       showStart(results, { info, examples, regions: map.regions(), state });

@@ -24,7 +24,7 @@ let focused = ""; // the weight that was changed last, to return to it when the 
 
 export async function showExplanation(place, reason) {
   const { hit, source, info } = reason;
-  if (!info.takes_text) {
+  if (!info.takes_text && source.query === undefined) { // the bits of embeddings have no words
     show(place, details(hit, new Set()));
     return;
   }
@@ -86,7 +86,7 @@ function wordsPart(explanation, hit, parts) {
 
 function codesPart(explanation, hit, parts, { bits, info, source }) {
   const name = source.query === undefined ? "the first document" : "your query";
-  if (!explanation.bits.length) return el("section", { class: "part codes" }, el("h2", {}, "Codes"), el("p", {}, "The codes know none of the words, so words alone decided."));
+  if (!explanation.bits.length) return el("section", { class: "part codes" }, el("h2", {}, "Codes"), el("p", {}, "Its code could not be compared with these words, so words alone decided."));
   const most = Math.max(...[...explanation.towards, ...explanation.away].map((word) => word.weight), 1e-9);
   return el(
     "section",

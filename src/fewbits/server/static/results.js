@@ -200,16 +200,16 @@ export function showStart(place, { info, examples = [], regions = [], state }) {
     el(
       "div",
       { class: "start" },
-      el("h1", {}, info.takes_text ? "What are you looking for in " : "Find similar documents in ", name, info.takes_text ? "?" : ""),
+      el("h1", {}, info.searches_text ? "What are you looking for in " : "Find similar documents in ", name, info.searches_text ? "?" : ""),
       el(
         "p",
         { class: "task" },
-        info.takes_text
+        info.searches_text
           ? `Type words, a phrase or a whole sentence: ${number(info.documents)} documents are searched as you type. Those that have your words come first, together with those that say the same in other words. Each hit tells why it was found.`
           : `${number(info.documents)} documents are near each other on the map if they are similar. ${clickVerb()} a point to see the documents most similar to it.`,
       ),
       kinds.length ? [el("h2", {}, "Try"), el("p", { class: "quiet" }, "The numbers count the documents that match."), el("dl", { class: "examples-of-queries" }, kinds.map((kind) => exampleRow(kind, examples)))] : null,
-      regions.length && info.takes_text
+      regions.length && info.searches_text
         ? [el("h2", {}, "What these documents are about"), el("p", { class: "quiet" }, "Regions of the map, with their numbers of documents."), el("p", { class: "tries" }, regions.map((region) => queryButton(region.words.slice(0, 2).join(" "), region.documents)))]
         : null,
       el(
