@@ -108,6 +108,21 @@ def test_many_allowed_documents_are_filtered_after_the_search() -> None:
     assert len(snapshot.search(plain("boat"), 6_000, allowed).positions) == len(allowed)
 
 
+@pytest.mark.parametrize("count", [1, 100, 400, 450, 1_000, 1_100, 5_000])
+def test_a_filter_gives_the_same_documents_within_the_query_and_after_it(count: int) -> None:
+    generator = np.random.default_rng(count)
+    texts = {number: " ".join(generator.choice(["boat", "mast", "wind"], 1 + number % 7)) for number in range(1, 6_001)}
+    database = database_of(texts)
+    snapshot = state(brought_up(database), database)
+    allowed = Allowed.of(np.sort(generator.choice(6_000, count, replace=False) + 1))
+    for query in ("boat", "mast wind"):
+        everything = snapshot.search(plain(query), len(texts))
+        passing = allowed.contains(everything.positions)
+        found = snapshot.search(plain(query), 20, allowed)
+        assert found.scores.tolist() == pytest.approx(everything.scores[passing][:20].tolist(), rel=1e-5)
+        assert allowed.contains(found.positions).all()
+
+
 def test_a_change_is_one_state_and_an_older_state_stays(tmp_path: Path) -> None:
     database = database_of({1: "alpha", 2: "beta"})
     index = brought_up(database, tmp_path / "lexical")

@@ -30,7 +30,10 @@ EXPANSIONS = 50  # words that a prefix stands for at most
 MAX_TERMS = 128  # of a query; of a longer one the most telling
 MAX_MATCHES = 30_000  # documents that are read to be counted by their values, or if they pass a filter
 WINDOWS = 40  # from which a sample of more is taken
-MAX_IN_QUERY = 5_000  # documents up to which a filter is part of the query
+MAX_IN_QUERY = 5_000  # documents up to which a filter is part of a query that counts
+# A filter that n of N documents pass is part of a search if n * n <= FILTER_COST * N: it takes about 3 us per document
+# that passes; to search until enough hits pass takes about 1 us per hit, and about 120 * N / n hits are needed.
+FILTER_COST = 30
 MAX_IN_UNION = 1_000  # documents up to which a union of terms is faster than a set
 _LETTERS_OR_DIGITS = re.compile(r"[^\W\d_]+|\d+")
 CHECKED_TERMS = 16  # of a document, when the index is verified
@@ -76,7 +79,7 @@ class LexicalSnapshot:
             return Scored(np.zeros(0, np.int64), np.zeros(0, np.float32))
         if allowed is None:
             return self._top(scoring, k)
-        if len(allowed) <= MAX_IN_QUERY:
+        if self._is_selective(allowed):
             return self._top(_among(self._position_filter(allowed.positions), scoring), k)
         return self._top_passing(scoring, k, allowed)
 
@@ -213,6 +216,9 @@ class LexicalSnapshot:
             if len(passing) == k or len(found.positions) < min(depth, self.searcher.num_docs):
                 return Scored(found.positions[passing], found.scores[passing])
             depth *= 4
+
+    def _is_selective(self, allowed: Allowed) -> bool:
+        return len(allowed) ** 2 <= FILTER_COST * int(self.searcher.num_docs)
 
     def _position_filter(self, positions: Positions) -> Query:
         if len(positions) > MAX_IN_UNION:
