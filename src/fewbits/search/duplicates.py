@@ -110,7 +110,7 @@ def duplicates_of_engine(
     unknown = settings.keys() - {"numbers", "keep", "prefer"}
     if unknown:
         raise ParameterError("an option is unknown", allowed="numbers, keep, prefer", got=", ".join(sorted(unknown)))
-    if radius is not None or min_similarity == 0 or not snapshot.model.takes_text:
+    if radius is not None or min_similarity == 0 or not snapshot.model.has_words:
         return _by_codes(snapshot, RADIUS if radius is None else radius, min_similarity)
     options = DuplicateOptions(check_min_similarity(min_similarity, LEAST_SIMILARITY), **settings)
     numbers = options.numbers

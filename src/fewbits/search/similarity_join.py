@@ -34,7 +34,7 @@ SKETCH_BITS = 64
 DEVIATIONS = 4.5  # by which the differing bits of a sketch may exceed their expectation
 LEADERS = 64  # rows of a group that others are compared with
 FIRST_BLOCK, LARGEST_BLOCK = 1 << 10, 1 << 16
-PRODUCTS = 1 << 23  # of keys at a time
+PRODUCTS = 1 << 21  # of keys at a time
 COMPARED = 1 << 14  # pairs whose cosines are computed at a time
 ROUNDING = 1e-6
 

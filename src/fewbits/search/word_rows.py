@@ -128,8 +128,13 @@ class WordRows:
         starts = np.array(self._starts, dtype=np.int64)
         lengths = starts[numbers + 1] - starts[numbers]
         ends = np.concatenate([[0], lengths.cumsum()])
-        places = np.arange(ends[-1]) + np.repeat(starts[numbers] - ends[:-1], lengths)
-        entries = np.memmap(self._entries, dtype=ENTRY, mode="r")[places] if len(places) else np.zeros(0, ENTRY)
+        parts = []
+        for start, length in zip(
+            starts[numbers].tolist(), lengths.tolist(), strict=True
+        ):  # a map would fill the memory
+            self._entries.seek(start * ENTRY.itemsize)
+            parts.append(self._entries.read(length * ENTRY.itemsize))
+        entries = np.frombuffer(b"".join(parts), dtype=ENTRY)
         weights = entries["count"] * self.idf(entries["word"])
         norms = np.sqrt(np.bincount(np.repeat(np.arange(len(numbers)), lengths), weights**2, minlength=len(numbers)))
         data = (weights / np.repeat(norms, lengths)).astype(np.float32)
