@@ -21,7 +21,7 @@ from fewbits.hashers._training import (
     mean_row,
     progress_of_epochs,
 )
-from fewbits.hashers.base import EXECUTION_PARAMETERS, Layer, NetworkHasher
+from fewbits.hashers.base import EXECUTION_PARAMETERS, NetworkHasher
 
 if TYPE_CHECKING:
     from fewbits.nn.data import Batches
@@ -121,12 +121,10 @@ class NeuralHasher(NetworkHasher):
         decoded_words: NDArray[np.int64] | None = None,
         *,
         prefixes: Sequence[int] = (),
-        first_bits: Layer | None = None,
     ) -> Networks:
         """Make the networks of a Bernoulli VAE for the documents and labels of some batches.
 
-        The decoder predicts the words in the given columns, by default all. A nested code has the lengths
-        ``prefixes``; ``first_bits`` is the layer of those of its bits that are not trained.
+        The decoder predicts the words in the given columns, by default all. A nested code has the lengths ``prefixes``.
         """
         import torch
 
@@ -141,8 +139,7 @@ class NeuralHasher(NetworkHasher):
         mean_labels = None if batches.labels is None else mean_row(batches.labels)
         columns = None if decoded_words is None else torch.from_numpy(decoded_words)
         generator = torch.Generator().manual_seed(batches.seed)
-        first = None if first_bits is None else (torch.from_numpy(first_bits[0]), torch.from_numpy(first_bits[1]))
-        return Model(shape, mean_row(batches.X), mean_labels, generator, columns, first)
+        return Model(shape, mean_row(batches.X), mean_labels, generator, columns)
 
     def _train(
         self,

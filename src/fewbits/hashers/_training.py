@@ -37,8 +37,10 @@ class TrainedNetworks:
     @classmethod
     def from_torch(cls, model: Networks, history: list[dict[str, float]]) -> TrainedNetworks:
         """Convert trained networks to arrays."""
+        encoder = model.encoder
+        layers = [(encoder.words, encoder.bias), *((layer.weight.T, layer.bias) for layer in encoder.layers)]
         return cls(
-            encoder_layers=[(_as_array(weights), _as_array(bias)) for weights, bias in model.encoder_layers()],
+            encoder_layers=[(_as_array(weights), _as_array(bias)) for weights, bias in layers],
             decoder_embeddings=_as_array(model.decoder.embeddings),
             decoder_bias=_as_array(model.decoder.bias),
             history=history,

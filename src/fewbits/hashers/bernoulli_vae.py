@@ -76,7 +76,7 @@ class BernoulliVAE(NestedHasher):
         dimensions as for longer codes, three from 5,000 documents on and one with fewer.
     nested : bool, default=False
         Whether every prefix of 8, 16, 32, ... bits is trained as a code of its own, see :meth:`truncate`; ``n_bits``
-        must be a power of two. With smoothing and a linear encoder, the first 8 bits are those of a code of 8 bits.
+        must be a power of two. With smoothing and a linear encoder, the first 8 bits start from a code of 8 bits.
     n_neighbours : int or None, default=None
         Number of neighbors whose words are predicted; 0 for none. None for a hundredth of the documents, but at least
         10 and at most 100, or 30 with fewer than 2,000 words, and at most a quarter of the documents.
@@ -298,15 +298,13 @@ class BernoulliVAE(NestedHasher):
         weights = Weights(kl=as_range(self.kl_weight), prior=as_prior(self.prior, self.n_bits, n_bits))
         objective = Objective(weights, make_estimator(self.estimator))
         prefixes = self._prefixes_of_round(n_bits, name)
-        model = self._bernoulli_networks(batches, n_bits, words, prefixes=prefixes, first_bits=first_bits)
+        model = self._bernoulli_networks(batches, n_bits, words, prefixes=prefixes)
         is_linear = not self._architecture(X_train.shape[1])
         rate = None
         if smoothing is not None and start_weights is not None and is_linear:
             rate = smoothing.learning_rate(n_bits)
-            # with first bits, their length takes the place of 0
-            lengths = (0, *prefixes) if first_bits is None else prefixes
-            if (start := nested_start(X_train, start_weights, lengths, seed)) is not None:
-                model.encoder.set_first_layer(*start)
+            if (start := nested_start(X_train, start_weights, (0, *prefixes), seed)) is not None:
+                model.encoder.set_first_layer(*with_first_bits(start, first_bits))
         trained = self._train(
             model,
             objective,
@@ -318,6 +316,14 @@ class BernoulliVAE(NestedHasher):
             default_rate=rate,
         )
         return trained if words is None else trained.with_all_words(words, X_train)
+
+
+def with_first_bits(start: Layer, first_bits: Layer | None) -> Layer:
+    """Replace the first bits of a linear layer by those of another."""
+    if first_bits is None:
+        return start
+    (weights, bias), count = start, len(first_bits[1])
+    return np.hstack([first_bits[0], weights[:, count:]]), np.concatenate([first_bits[1], bias[count:]])
 
 
 def most_agreeing(candidates: list[TrainedNetworks], X: Any, space: SmoothedSpace, seed: int) -> TrainedNetworks:

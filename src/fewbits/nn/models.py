@@ -34,11 +34,6 @@ class Networks(nn.Module):
         """Return all encoders; some methods have more than one."""
         return [module for module in self.modules() if isinstance(module, Encoder)]
 
-    def encoder_layers(self) -> list[tuple[Tensor, Tensor]]:
-        """Return weights (inputs, outputs) and bias of the layers from rows to the code."""
-        later = ((layer.weight.T, layer.bias) for layer in self.encoder.layers)
-        return [(self.encoder.words, self.encoder.bias), *later]  # type: ignore[list-item]
-
     def encode(self, rows: SparseBatch, generator: torch.Generator | None = None) -> Encoding:
         """Encode a batch with every encoder."""
         outputs, first_layers = [], []
@@ -66,11 +61,8 @@ class Model(Networks):
     """A Bernoulli variational auto-encoder with an optional classifier on its code.
 
     Its encoder gives the logits psi of q(z|x) (eq:Q), its decoder the likelihood of the words (eq:decoder). A nested
-    code has a decoder and a classifier for each prefix; its first bits may come from a layer that was trained before.
+    code has a decoder and a classifier for each prefix.
     """
-
-    first_words: Tensor
-    first_bias: Tensor
 
     def __init__(
         self,
@@ -79,16 +71,12 @@ class Model(Networks):
         mean_labels: Tensor | None,
         generator: torch.Generator | None = None,
         decoded_words: Tensor | None = None,  # columns of the words that the decoder predicts; by default all
-        first_bits: tuple[Tensor, Tensor] | None = None,  # linear layer of bits that are not trained; by default none
     ) -> None:
         super().__init__()
         self.prefixes = tuple(shape.prefixes) or (shape.n_bits,)
-        words, bias = first_bits or (torch.zeros(len(mean_row), 0), torch.zeros(0))
-        self.register_buffer("first_words", words, persistent=False)  # (features, first bits)
-        self.register_buffer("first_bias", bias, persistent=False)
         self.encoder = Encoder(
             len(mean_row),
-            shape.n_bits - len(bias),
+            shape.n_bits,
             hidden=shape.hidden,
             dropout=shape.dropout,
             word_dropout=shape.word_dropout,
@@ -116,21 +104,6 @@ class Model(Networks):
             return SoftmaxReadout(length, bias, **start, generator=generator)
 
         return make(self.prefixes[0]) if len(self.prefixes) == 1 else NestedReadout(self.prefixes, make)
-
-    def encoder_layers(self) -> list[tuple[Tensor, Tensor]]:
-        """Return weights and bias of the layers; those of the bits that are not trained are in front of the others."""
-        if not len(self.first_bias):
-            return super().encoder_layers()
-        [(words, bias)] = super().encoder_layers()  # only a linear encoder has such bits
-        return [(torch.cat([self.first_words, words], dim=1), torch.cat([self.first_bias, bias]))]
-
-    def encode(self, rows: SparseBatch, generator: torch.Generator | None = None) -> Encoding:
-        """Encode a batch; the bits that are not trained come first."""
-        encoding = super().encode(rows, generator)
-        if not len(self.first_bias):
-            return encoding
-        first = rows.matmul(self.first_words) + self.first_bias
-        return encoding._replace(outputs=[torch.cat([first, *encoding.outputs], dim=1)])
 
     def noise(self, logits: Tensor, generator: torch.Generator | None) -> Tensor | None:
         """Draw NASH's noise sigma eps on the code before the decoder; None if there is none.
