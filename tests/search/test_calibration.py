@@ -34,7 +34,7 @@ def expected_calibration_error(predicted: NDArray[np.float64], happened: NDArray
     )
 
 
-def hits_of(engine: SearchEngine, documents: list[Document], *, by_words: bool) -> Pairs:
+def hits_of(engine: SearchEngine, documents: list[Document], *, by_words: bool, rank: str = "codes") -> Pairs:
     """Search for documents or three of their words; return the likelihood of each hit and whether it shares a label."""
     queries = [one.text for one in documents]
     if by_words:
@@ -44,9 +44,10 @@ def hits_of(engine: SearchEngine, documents: list[Document], *, by_words: bool) 
     calibration = calibration_of(engine)
     assert calibration is not None
     predicted, happened = [], []
-    for document, hits in zip(documents, engine.search_many(queries, HITS, rank="codes"), strict=True):
+    for document, hits in zip(documents, engine.search_many(queries, HITS, rank=rank), strict=True):
         for hit in hits if not isinstance(hits, DataError) else ():
-            likelihood = calibration.same_label(hit.distance, "a short query" if by_words else None)
+            query = "a short query" if by_words else None
+            likelihood = calibration.same_label(hit.distance, query, by_codes=rank == "codes")
             predicted.append(-1.0 if likelihood is None else likelihood)
             happened.append(not set(hit.labels).isdisjoint(document.labels))
     return np.array(predicted), np.array(happened)
@@ -72,13 +73,15 @@ def test_likelihoods_hold_for_hits_of_unseen_documents(
     assert calibration is not None
     assert 100 <= calibration.held_out <= 500
     assert list(calibration.documents) == sorted(calibration.documents, reverse=True)
-    assert len(calibration.documents) == len(calibration.queries) == 33
-    for by_words in (False, True):
-        predicted, happened = hits_of(engine, unseen, by_words=by_words)
+    assert len(calibration.documents) == len(calibration.queries) == len(calibration.hybrid) == 33
+    for by_words, rank in ((False, "codes"), (True, "codes"), (True, "hybrid")):
+        predicted, happened = hits_of(engine, unseen, by_words=by_words, rank=rank)
         assert predicted.min() >= 0
         error = expected_calibration_error(predicted, happened)
         queries = "three words" if by_words else "whole documents"
-        print(f"{method}, {queries}: expected calibration error {error:.3f}, {happened.mean():.3f} share a label")
+        print(
+            f"{method}, {queries} by {rank}: expected calibration error {error:.3f}, {happened.mean():.3f} share a label"
+        )
         assert error <= 0.07
         # better than what is known without the distance
         assert ((predicted - happened) ** 2).mean() < ((happened.mean() - happened) ** 2).mean()

@@ -1,8 +1,10 @@
 """Calibration: how likely it is that a hit at some distance has the label of the query.
 
 The figures are measured at the fit, on labelled documents that the hasher does not see: each is searched for among the
-others, as a whole and by three of its words. Of each query the nearest documents are counted, by distance and by
-whether they share a label with it; isotonic regression makes the share fall with the distance.
+others, as a whole and by three of its words, by codes alone and by words and codes. Of each query the first hits are
+counted, by distance and by whether they share a label with it; isotonic regression makes the share fall with the
+distance. A hit that shares words with a short query is more often of its label than one at the same distance that does
+not, so there is a curve for each ranking. In the place of BM25, which needs an index, stands the cosine of tf-idf rows.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from sklearn.isotonic import IsotonicRegression
 from fewbits.codes import Packed, as_signs, hamming
 from fewbits.features import TextVectorizer
 from fewbits.search.encoder import Encoder, ModelInfo, nonzero_rows
+from fewbits.search.rerank import SEMANTIC_WEIGHT
 
 HELD_OUT_SHARE = 0.05  # of the labelled documents that would be learned from
 MIN_HELD_OUT, MAX_HELD_OUT = 100, 500
@@ -34,7 +37,8 @@ class Calibration:
     """The share of hits at each distance, from 0 to the number of bits, that have a label of the query."""
 
     documents: tuple[float, ...]  # of queries that are documents
-    queries: tuple[float, ...]  # of short queries; empty for embeddings
+    queries: tuple[float, ...]  # of short queries, ranked by codes; empty for embeddings
+    hybrid: tuple[float, ...]  # of short queries, ranked by words and codes; empty for embeddings
     held_out: int  # documents that were searched for
 
     @classmethod
@@ -42,15 +46,16 @@ class Calibration:
         """Return the figures of a fit; None where it measured none."""
         try:
             facts = info.same_label or {}
-            documents, queries = (tuple(map(float, facts[name])) for name in ("documents", "queries"))
-            return cls(documents, queries, int(facts["held_out"]))
+            names = ("documents", "queries", "hybrid")
+            documents, queries, hybrid = (tuple(map(float, facts[name])) for name in names)
+            return cls(documents, queries, hybrid, int(facts["held_out"]))
         except (KeyError, TypeError, ValueError):  # an engine without labels
             return None
 
-    def same_label(self, distance: int, query: str | None = None) -> float | None:
+    def same_label(self, distance: int, query: str | None = None, *, by_codes: bool = False) -> float | None:
         """Return the likelihood for a distance from a text, or from a document if there is no text."""
         is_short = query is not None and len(query.split()) <= MAX_QUERY_WORDS
-        shares = self.queries if is_short else self.documents
+        shares = (self.queries if by_codes else self.hybrid) if is_short else self.documents
         return shares[distance] if distance < len(shares) else None
 
 
@@ -79,25 +84,35 @@ def calibrate(
     database = np.sort(generator.permutation(seen)[:DATABASE])
     codes = encoder.encode(rows[database])
 
-    def curve(features: Any) -> tuple[float, ...]:
+    def curve(features: Any, *, with_words: bool = False) -> tuple[float, ...]:
         known = nonzero_rows(features)
         queries = encoder.encode_queries(features[np.flatnonzero(known)])
         is_text = isinstance(encoder.features, TextVectorizer)
         confidence = queries.confidence if is_text else np.ones_like(queries.confidence)
-        return fit_curve(*count_pairs(queries.codes, confidence, labels[held_out[known]], codes, labels[database]))
+        cosines = sparse.csr_array(queries.rows @ rows[database].T) if with_words else None
+        pairs = count_pairs(queries.codes, confidence, labels[held_out[known]], codes, labels[database], cosines)
+        return fit_curve(*pairs)
 
     short: tuple[float, ...] = ()
+    hybrid: tuple[float, ...] = ()
     if isinstance(encoder.features, TextVectorizer):
-        short = curve(sample_words(rows[held_out], np.asarray(encoder.features.idf_), generator))
-    return asdict(Calibration(curve(rows[held_out]), short, len(held_out)))
+        words = sample_words(rows[held_out], np.asarray(encoder.features.idf_), generator)
+        short, hybrid = curve(words), curve(words, with_words=True)
+    return asdict(Calibration(curve(rows[held_out]), short, hybrid, len(held_out)))
 
 
 def count_pairs(
-    queries: Packed, confidence: NDArray[np.float32], query_labels: Any, database: Packed, labels: Any
+    queries: Packed,
+    confidence: NDArray[np.float32],
+    query_labels: Any,
+    database: Packed,
+    labels: Any,
+    cosines: Any = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Count pairs by distance: those of the nearest documents by confidence, and of these the ones that share a label.
+    """Count pairs by distance: those of the first documents by confidence, and of these the ones that share a label.
 
-    At distances that no nearest document has, all pairs count.
+    With the cosines of their words these are the first by words and codes. At distances that none of them has, all
+    pairs count.
     """
     n_bits = confidence.shape[1]
     pairs, same = np.zeros((2, n_bits + 1)), np.zeros((2, n_bits + 1))  # of the nearest, and of all
@@ -106,6 +121,11 @@ def count_pairs(
         block = slice(start, start + BLOCK)
         distances = hamming(queries[block], database)
         agreement = (as_signs(queries[block])[:, :n_bits] * confidence[block]) @ signs.T
+        if cosines is not None:
+            lexical = cosines[block].toarray()
+            lexical /= np.maximum(lexical.max(axis=1, keepdims=True), 1e-9)
+            share = (1 + agreement / np.maximum(confidence[block].sum(axis=1, keepdims=True), 1e-9)) / 2
+            agreement = lexical + SEMANTIC_WEIGHT * share
         shares = np.asarray((query_labels[block].astype(np.int32) @ labels.T).toarray() > 0)
         nearest = np.argpartition(-agreement, min(NEAREST, len(database)) - 1, axis=1)[:, :NEAREST]
         for row, is_same, near in zip(distances, shares, nearest, strict=True):

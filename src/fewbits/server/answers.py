@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from fewbits.data.document import Document, DocumentId
 from fewbits.errors import DataError
@@ -101,12 +101,16 @@ class Answers:
             total -= id is not None and _passes(snapshot, id, params)
         highlighter = highlighter_for(snapshot, parsed if not by_codes or query is None else plain(query))
         calibration = Calibration.of(snapshot.model.info)
+
+        def measured(distance: int) -> float | None:
+            return None if calibration is None else calibration.same_label(distance, query, by_codes=by_codes)
+
         vectorizer, is_text = snapshot.model.features, snapshot.model.takes_text
         return SearchResponse(
             bits=snapshot.index.n_bits,
             total=total,
             total_is_exact=is_exact,
-            hits=[_describe(hit, highlighter, calibration, query, with_text=options.with_text) for hit in hits],
+            hits=[_describe(hit, highlighter, measured, with_text=options.with_text) for hit in hits],
             words=[] if query is None or not is_text else vectorizer.known_words(query),
             unknown_words=[] if query is None or not is_text else vectorizer.unknown_words(query, MAX_UNKNOWN_WORDS),
             notes=[*(by_words.notes if by_words is not None else ()), *_unknown_names(snapshot, params, bool(hits))],
@@ -132,7 +136,7 @@ def _passes(snapshot: Snapshot, id: DocumentId, params: SearchParams) -> bool:
 
 
 def _describe(
-    hit: Hit, highlighter: Highlighter, calibration: Calibration | None, query: str | None, *, with_text: bool
+    hit: Hit, highlighter: Highlighter, same_label: Callable[[int], float | None], *, with_text: bool
 ) -> HitResponse:
     found = highlighter.snippet(hit.text)
     return HitResponse(
@@ -147,6 +151,6 @@ def _describe(
         snippet_marks=list(found.marks),
         labels=list(hit.labels),
         metadata=hit.metadata,
-        same_label=None if calibration is None else calibration.same_label(hit.distance, query),
+        same_label=same_label(hit.distance),
         text=hit.text if with_text else None,
     )
