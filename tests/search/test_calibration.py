@@ -79,9 +79,7 @@ def test_likelihoods_hold_for_hits_of_unseen_documents(
         assert predicted.min() >= 0
         error = expected_calibration_error(predicted, happened)
         queries = "three words" if by_words else "whole documents"
-        print(
-            f"{method}, {queries} by {rank}: expected calibration error {error:.3f}, {happened.mean():.3f} share a label"
-        )
+        print(f"{method}, {queries} by {rank}: calibration error {error:.3f}, {happened.mean():.3f} share a label")
         assert error <= 0.07
         # better than what is known without the distance
         assert ((predicted - happened) ** 2).mean() < ((happened.mean() - happened) ** 2).mean()
