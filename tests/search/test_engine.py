@@ -114,8 +114,9 @@ def test_embeddings_can_be_used_instead_of_texts(tmp_path: Path) -> None:
     again = SearchEngine.load(tmp_path / "engine")
     assert {hit.labels for hit in again.search(centres[1] * 5, k=10)} == {("1",)}  # length does not count
     assert all(hit.id in range(20) for hit in SearchEngine.from_embeddings(rows).similar(0, k=3))  # of one centre
-    with pytest.raises(DataError, match=r"the query is of another kind \(allowed: an embedding; got: str\)"):
-        again.search("text")
+    assert again.search("text 7", k=1)[0].id == "d7"  # by its words
+    with pytest.raises(DataError, match="the query is of another kind"):
+        SearchEngine.from_embeddings(rows).search("text")
     with pytest.raises(DataError, match="embeddings and documents differ in number"):
         SearchEngine.from_embeddings(rows, documents=documents[:5])
 
