@@ -115,6 +115,8 @@ class Ranked:
     def first(self, options: RankOptions) -> Ranked:
         """Return the first k, without the document to leave out."""
         k, without = options.k, options.without
+        if without is None and len(self.positions) <= k:
+            return self
         kept = slice(k) if without is None else np.flatnonzero(self.positions != without)[:k]
         return self.take(kept)
 
@@ -239,7 +241,8 @@ def rank(
     weight = 0.0 if options.rank == WORDS else options.weight
     if len(near) and len(found.positions) == depth:
         likely = _likely_beyond(found, lexical, weight * semantic, k)
-        lexical[likely] = words.scores(query, candidates[likely]) / found.scores[0]
+        if len(likely):
+            lexical[likely] = words.scores(query, candidates[likely]) / found.scores[0]
     scores = ((lexical + weight * semantic) / (1 + weight)).astype(np.float32)
     order = np.argsort(-scores, kind="stable")[:k]  # equal scores in order of insertion
     return Ranked(candidates, distances, scores, lexical, semantic).take(order).first(options)
