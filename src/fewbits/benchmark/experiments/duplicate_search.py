@@ -30,7 +30,7 @@ from fewbits.storage import atomic_write
 
 SENTENCES = "sentences"  # of arXiv, mixed: as many texts as are asked for
 LARGEST_COMPARED = 150_000  # texts of which all pairs are computed
-FREQUENT = 0.01  # share of texts with a word from which it is multiplied only where needed
+FREQUENT = 0.003  # share of texts with a word from which it is multiplied only where needed
 CHUNK = 500  # rows compared with all at a time
 
 Pair = tuple[int, int]
