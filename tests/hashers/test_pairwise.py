@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scipy import sparse
 from sklearn.svm import LinearSVC
 
 from fewbits import PairwiseHasher, precision_at_k
-from fewbits.errors import DataError
+from fewbits.errors import DataError, ParameterError
+from fewbits.nn.losses import neighborhood_loss
 from helpers.training import CLASSES, NEW_ROWS, QUICK, ROWS, precision
 
 pytestmark = pytest.mark.filterwarnings("ignore::fewbits.hashers._neural.ConstantBitsWarning")
@@ -23,6 +25,47 @@ def test_every_kind_of_pair_trains(options: dict[str, Any]) -> None:
     hasher = PairwiseHasher(**QUICK, **options).fit(ROWS, CLASSES)
     assert precision(hasher) > 0.9
     assert "pair" in hasher.history_[-1]
+
+
+LABEL_SETS = np.array([[1, 0, 0, 1], [0, 1, 0, 1], [0, 0, 1, 0]], dtype=np.uint8)  # 5/3 labels per document
+SEVERAL = sparse.csr_array(LABEL_SETS[CLASSES])
+
+
+@pytest.mark.parametrize("hidden", [(), (20,)])
+def test_the_neighborhood_loss_brings_documents_that_share_a_label_next_to_each_other(hidden: tuple[int, ...]) -> None:
+    shares = (SEVERAL @ SEVERAL.T).toarray() > 0
+    signs = torch.from_numpy(np.where(shares, 1, -1)).fill_diagonal_(0)
+    options = {**QUICK, "epochs": 20, "hidden": hidden, "svm_share": 0.0}
+    losses = []
+    for weight in (0, 30.0):
+        hasher = PairwiseHasher(**options, neighborhood_weight=weight).fit(ROWS, SEVERAL)
+        losses.append(float(neighborhood_loss(torch.from_numpy(hasher.margins(ROWS)), signs)))
+    assert losses[1] < 0.8 * losses[0]
+
+
+def test_the_neighborhood_loss_needs_all_pairs_of_a_batch() -> None:
+    with pytest.raises(
+        ParameterError, match=r"all pairs of a batch \(allowed: pairs='balanced', or neighborhood_weight=0"
+    ):
+        PairwiseHasher(**QUICK, pairs="random", neighborhood_weight=1.0).fit(ROWS, CLASSES)
+
+
+@pytest.mark.parametrize(
+    ("labels", "options", "is_used"),
+    [
+        (SEVERAL, {"hidden": (20,)}, True),
+        (SEVERAL, {"hidden": ()}, False),
+        (SEVERAL, {"hidden": (20,), "pairs": "random"}, False),
+        (CLASSES, {"hidden": (20,)}, False),
+        (SEVERAL.multiply((np.arange(len(CLASSES)) < 60)[:, None]), {"hidden": (20,)}, False),
+    ],
+    ids=["several labels", "linear encoder", "random pairs", "one label", "few labelled documents"],
+)
+def test_the_neighborhood_loss_is_used_by_default_for_several_labels_and_hidden_layers(
+    labels: Any, options: dict[str, Any], is_used: bool
+) -> None:
+    hasher = PairwiseHasher(**{**QUICK, "epochs": 1, **options}, refinements=0).fit(ROWS, labels)
+    assert ("neighborhood" in hasher.history_[-1]) == is_used
 
 
 def test_a_linear_encoder_is_blended_with_svms_that_predict_a_bits_majority_value_per_label() -> None:

@@ -66,6 +66,19 @@ def test_a_given_weight_holds_with_hidden_layers_too() -> None:
     assert precision(with_it) > precision(without) + 0.02
 
 
+@pytest.mark.parametrize(("n_bits", "factor"), [(8, 4), (16, 1)])
+def test_a_short_code_sharpens_the_class_probabilities(n_bits: int, factor: float) -> None:
+    options = {**LINEAR, "n_bits": n_bits, "epochs": 1}
+    plain, default = (
+        PairwiseHasher(**options, posterior_sharpness=value).fit(ROWS, CLASSES).posterior_ for value in (1.0, None)
+    )
+    assert plain is not None
+    assert default is not None
+    assert np.allclose(default.weights, factor * plain.weights, rtol=1e-5)
+    assert np.allclose(default.bias, factor * plain.bias, rtol=1e-5)
+    assert np.array_equal(default.codewords, plain.codewords)
+
+
 def test_pairs_alone_have_no_posterior_even_after_a_fit_to_labels() -> None:
     hasher = PairwiseHasher(**LINEAR).fit(ROWS, CLASSES)
     hasher.fit_pairs(ROWS, [[0, 3], [0, 1]], [True, False])

@@ -17,25 +17,38 @@ FOLDS = 3
 MAX_CALIBRATION_ROWS = 20_000
 ENUMERABLE_BITS = 12  # all codewords of so many bits are compared with each other
 MINIMUM_SURENESS = 0.5  # size of a codeword's value in a bit that was flipped to make it distinct
+SHORT_CODE = 8  # bits
+SHORT_CODE_SHARPNESS = 4.0
 TINY = 1e-9
 Floats = NDArray[np.float32]
 
 
-def default_posterior_weight(n_bits: int, labels: Any) -> float:
-    """Return the weight of the codewords relative to the encoder's logits: a short code needs the classes more.
+def posterior_weight(given: float | None, n_bits: int, labels: Any, *, is_linear: bool) -> float:
+    """Return the weight of the codewords relative to the encoder's logits; ``labels`` are those of labelled rows.
 
-    ``labels`` are those of labelled rows. It is 0 if many of them have several labels, and so no single class.
+    Whatever is given, it is 0 if there are too few or too many classes. By default a short code needs the classes more,
+    and there is no posterior beside hidden layers, or if many documents have several labels.
     """
-    return 0.0 if labels.nnz >= MANY_LABELS * labels.shape[0] else max(4 * (8 / n_bits) ** 2, 0.2)
+    if not 2 <= np.count_nonzero(np.asarray(labels.sum(axis=0))) <= MAX_CLASSES:
+        return 0.0
+    if given is not None:
+        return given
+    return max(4 * (8 / n_bits) ** 2, 0.2) if is_linear and not has_many_labels(labels) else 0.0
 
 
-def has_posterior_classes(labels: Any) -> bool:
-    """Return whether the labels of labelled rows have a number of classes for which a posterior is fitted."""
-    return bool(2 <= np.count_nonzero(np.asarray(labels.sum(axis=0))) <= MAX_CLASSES)
+def has_many_labels(labels: Any) -> bool:
+    """Return whether many labelled rows have several labels, and so no single class."""
+    return bool(labels.nnz >= MANY_LABELS * labels.shape[0])
 
 
 def fit_posterior(
-    X: Any, labels: Any, logits: Floats, weights: NDArray[np.float64], seed: int, shortest: int
+    X: Any,
+    labels: Any,
+    logits: Floats,
+    weights: NDArray[np.float64],
+    seed: int,
+    shortest: int,
+    sharpness: float | None = None,
 ) -> Posterior:
     """Fit class probabilities to labelled rows, and codewords to the encoder's logits (rows, bits).
 
@@ -46,7 +59,9 @@ def fit_posterior(
     counts = np.asarray(labels.sum(axis=0)).ravel()
     labels, counts = labels[:, np.flatnonzero(counts)], counts[counts > 0]
     table, bias = _class_svms(X, labels, seed)
-    scale = _calibrated_scale(X, labels, seed)
+    if sharpness is None:  # in a short code, a mixture of codewords is often that of yet another class
+        sharpness = SHORT_CODE_SHARPNESS if logits.shape[1] <= SHORT_CODE else 1.0
+    scale = np.float32(sharpness) * _calibrated_scale(X, labels, seed)
     codewords = np.asarray(labels.T @ np.where(logits >= 0, 1.0, -1.0)) / counts[:, None]  # (classes, bits)
     if (np.diff(labels.indptr) == 1).all():  # documents with several labels are between codewords
         codewords[:, :shortest] = distinct_codewords(codewords[:, :shortest], counts)

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fewbits.data.labels import check_labels, checked_pairs
+from fewbits.errors import ParameterError
 from fewbits.hashers._nested import NestedHasher
 from fewbits.hashers._parameters import as_prior, as_range, check_choice, default_neighbors, has_few_words
-from fewbits.hashers._posterior import default_posterior_weight, fit_posterior, has_posterior_classes
+from fewbits.hashers._posterior import fit_posterior, has_many_labels, posterior_weight
 from fewbits.hashers._svm import blend_with_svms
 from fewbits.hashers._training import Neighbors, TrainedNetworks, train_validation_split, train_with_refinements
 from fewbits.hashers.base import Posterior
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
 PAIRS = ("balanced", "random")
 DISTANCES = ("expected", "sampled")
 MOSTLY_LABELLED = 0.5  # share of labelled documents from which on training relies on the labels alone
+NEIGHBORHOOD_WEIGHT = 30.0
 LONG_CODE = 32  # bits from which on NB-SVMs help beside the class posterior
 POSTERIOR_ARRAYS = ("posterior_weights", "posterior_bias", "posterior_codewords")
 UNLABELLED_PAIR_FACTOR = 3.0  # of pair_weight, where pairs are the only supervision
+LEGACY_VALUES = {"posterior_weight": 0, "posterior_sharpness": 1.0, "neighborhood_weight": 0, "nested": False}
 Self = TypeVar("Self", bound="PairwiseHasher")
 
 
@@ -62,6 +65,9 @@ class PairwiseHasher(NestedHasher):
         this value.
     margin : float or None, default=0.5
         Share of the bits beyond which pairs with different labels are not pushed further apart; None for no limit.
+    neighborhood_weight : float or None, default=None
+        Weight of the neighborhood loss: how improbable it is that the nearest document of a batch shares a label. None
+        is 30 with hidden layers, 1.5 or more labels per labelled document, half of them labelled or more; otherwise 0.
     pairs : {"balanced", "random"}, default="balanced"
         All pairs of a batch with equal total weight of both kinds, or two mini-batches paired document by document.
     pair_distance : {"expected", "sampled"}, default="expected"
@@ -74,6 +80,9 @@ class PairwiseHasher(NestedHasher):
         Weight of the class posterior, relative to logits of mean size 1; 0 for none. None for 4 (8 / n_bits)^2, but at
         least 0.2; and for 0 with hidden layers or 1.5 labels or more per labelled document. The posterior is only used
         if at least half of the documents have labels, with 2 to 200 classes.
+    posterior_sharpness : float or None, default=None
+        Factor of the class scores, beside the scale with the best likelihood. None for 4 with up to 8 bits, where a
+        mixture of codewords is often the codeword of yet another class, and for 1 with more.
     nested : bool, default=False
         As for :class:`BernoulliVAE`. Each bit has the weights of a code of the shortest length that contains it.
     n_neighbours : int or None, default=None
@@ -103,7 +112,7 @@ class PairwiseHasher(NestedHasher):
 
     needs_labels = True
     default_epochs = 25
-    legacy_values: ClassVar[Mapping[str, Any]] = {"posterior_weight": 0, "nested": False}
+    legacy_values: ClassVar[Mapping[str, Any]] = LEGACY_VALUES
     posterior_: Posterior | None
 
     def __init__(
@@ -121,11 +130,13 @@ class PairwiseHasher(NestedHasher):
         reconstruction_weight: float | None = None,
         label_weight: float | tuple[float, float] = 30.0,
         pair_weight: float = 0.1,
+        neighborhood_weight: float | None = None,
         margin: float | None = 0.5,
         pairs: str = "balanced",
         pair_distance: str = "expected",
         svm_share: float = 0.5,
         posterior_weight: float | None = None,
+        posterior_sharpness: float | None = None,
         nested: bool = False,
         n_neighbours: int | None = None,
         neighbour_weight: float = 0.9,
@@ -156,11 +167,13 @@ class PairwiseHasher(NestedHasher):
         self.reconstruction_weight = reconstruction_weight
         self.label_weight = label_weight
         self.pair_weight = pair_weight
+        self.neighborhood_weight = neighborhood_weight
         self.margin = margin
         self.pairs = pairs
         self.pair_distance = pair_distance
         self.svm_share = svm_share
         self.posterior_weight = posterior_weight
+        self.posterior_sharpness = posterior_sharpness
         self.nested = nested
         self.n_neighbours = n_neighbours
         self.neighbour_weight = neighbour_weight
@@ -187,6 +200,7 @@ class PairwiseHasher(NestedHasher):
         X_val, y_val = rows[validation_rows], labels[validation_rows]
         labelled = np.flatnonzero(np.diff(y_train.indptr))
         mostly_labelled = len(labelled) >= MOSTLY_LABELLED * y_train.shape[0]
+        neighborhood = self._neighborhood_weight(y_train[labelled], mostly_labelled)
 
         def train(neighbors: Neighbors, n_bits: int, name: str) -> TrainedNetworks:
             from fewbits.nn.data import AllPairsBatches, RandomPairsBatches, ReconstructionTarget
@@ -200,7 +214,7 @@ class PairwiseHasher(NestedHasher):
             if X_val.shape[0]:
                 validation = kind(X_val, ReconstructionTarget(X_val), labels=y_val, **options)
             model = self._bernoulli_networks(batches, n_bits, prefixes=self._prefixes_of_round(n_bits, name))
-            objective = self._objective(mostly_labelled, n_bits)
+            objective = self._objective(mostly_labelled, n_bits, neighborhood=neighborhood)
             return self._train(model, objective, batches, n_bits=n_bits, name=name, validation=validation)
 
         trained = self._train_rounds(X_train, train, seed, mostly_labelled=mostly_labelled)
@@ -208,8 +222,8 @@ class PairwiseHasher(NestedHasher):
         lengths = self._length_per_bit()
         weight: NDArray[np.float64] = np.zeros(len(lengths))
         if mostly_labelled:
-            is_hidden = len(trained.encoder_layers) > 1
-            weight = np.array([self._posterior_weight(y_labelled, int(n), is_hidden=is_hidden) for n in lengths])
+            given, is_linear = self.posterior_weight, len(trained.encoder_layers) == 1
+            weight = np.array([posterior_weight(given, int(n), y_labelled, is_linear=is_linear) for n in lengths])
         shares = self._svm_shares(lengths, beside_posterior=bool(weight.any()))
         if shares.any() and len(trained.encoder_layers) == 1:
             [(weights, bias)] = trained.encoder_layers
@@ -218,16 +232,9 @@ class PairwiseHasher(NestedHasher):
         self.posterior_ = None
         if weight.any():
             trained, logits = trained.with_logits_of_size_1(X_labelled)
-            self.posterior_ = fit_posterior(X_labelled, y_labelled, logits, weight, seed, int(lengths[0]))
+            shortest, sharpness = int(lengths[0]), self.posterior_sharpness
+            self.posterior_ = fit_posterior(X_labelled, y_labelled, logits, weight, seed, shortest, sharpness)
         self._finalize(trained, X_train)
-
-    def _posterior_weight(self, labels: Any, n_bits: int, *, is_hidden: bool) -> float:
-        """Return the weight of the class posterior, 0 if the number of classes does not allow for one."""
-        if not has_posterior_classes(labels):
-            return 0.0
-        if self.posterior_weight is not None:
-            return self.posterior_weight
-        return 0.0 if is_hidden else default_posterior_weight(n_bits, labels)
 
     def _svm_shares(self, lengths: NDArray[np.int64], *, beside_posterior: bool) -> NDArray[np.float64]:
         """Return the share of the NB-SVM in each bit, of codes of the given lengths."""
@@ -302,6 +309,12 @@ class PairwiseHasher(NestedHasher):
             similar_pairs=similar_pairs,
         )
 
+    def _neighborhood_weight(self, labels: Any, mostly_labelled: bool) -> float:
+        if self.neighborhood_weight is not None:
+            return self.neighborhood_weight
+        is_tried = mostly_labelled and has_many_labels(labels) and self._architecture(self.n_features_in_)
+        return NEIGHBORHOOD_WEIGHT if is_tried and self.pairs == "balanced" else 0.0
+
     def _learning_rate(self, n_features: int, n_bits: int) -> float:
         # all bits of a score move in one step, so with more bits each one may move less
         default = 0.003 if self._architecture(n_features) else 0.085 / n_bits**0.5
@@ -312,9 +325,14 @@ class PairwiseHasher(NestedHasher):
         check_choice("pairs", self.pairs, PAIRS)
         check_choice("pair_distance", self.pair_distance, DISTANCES)
         as_prior(self.prior, self.n_bits, self.n_bits)
+        if self.neighborhood_weight and self.pairs != "balanced":
+            allowed = "pairs='balanced', or neighborhood_weight=0"
+            raise ParameterError("the neighborhood loss needs all pairs of a batch", allowed=allowed, got=self.pairs)
         return self._check_rows(X)
 
-    def _objective(self, mostly_labelled: bool, n_bits: int, *, pairs_only: bool = False) -> Objective:
+    def _objective(
+        self, mostly_labelled: bool, n_bits: int, *, neighborhood: float = 0.0, pairs_only: bool = False
+    ) -> Objective:
         from fewbits.nn.gradient_estimators import make_estimator
         from fewbits.nn.losses import Objective, PairLoss, Weights
 
@@ -326,6 +344,7 @@ class PairwiseHasher(NestedHasher):
             prior=as_prior(self.prior, self.n_bits, n_bits),
             label=as_range(self.label_weight),
             pair=rising if pairs_only else as_range(self.pair_weight),
+            neighborhood=neighborhood,
         )
         sampled = self.pair_distance == "sampled"
         return Objective(weights, make_estimator(self.estimator), PairLoss(self.margin), sample_pairs=sampled)

@@ -64,6 +64,8 @@ PSH = {
     "pair_distance": "sampled",
     "svm_share": 0.0,
     "posterior_weight": 0,
+    "posterior_sharpness": 1.0,
+    "neighborhood_weight": 0,
 }
 
 # NASH: networks and weights of ARM-DVAE, so that they differ only in the gradient, straight-through, and the noise;

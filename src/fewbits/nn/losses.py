@@ -59,6 +59,21 @@ def gaussian_kl(mean: Tensor, log_variance: Tensor) -> Tensor:
     return 0.5 * (log_variance.exp() + mean**2 - 1 - log_variance).sum(dim=1)
 
 
+def neighborhood_loss(logits: Tensor, signs: Tensor) -> Tensor:
+    """Compute -log of the probability that a document's nearest one in the batch is similar, averaged.
+
+    Document j is the nearest of i with probability softmax_j(-32 d_ij / bits), where d is the expected Hamming distance
+    (J. Goldberger, S. Roweis, G. Hinton, R. Salakhutdinov. Neighbourhood components analysis. NeurIPS 2004). Signs
+    (documents, documents) are 1 for similar pairs, -1 for others and 0 for those left out.
+    """
+    p = torch.sigmoid(logits)
+    scores = expected_distances(p, p) * (-32 / logits.shape[1])
+    has_similar = (signs > 0).any(dim=1)
+    scores, signs = scores[has_similar], signs[has_similar]
+    similar, known = (scores.masked_fill(~chosen, -torch.inf).logsumexp(dim=1) for chosen in (signs > 0, signs != 0))
+    return (known - similar).sum() / max(len(scores), 1)
+
+
 def expected_distances(left: Tensor, right: Tensor) -> Tensor:
     """Compute E d(z, z') = sum_k p_k + p'_k - 2 p_k p'_k for all pairs of two sets of probabilities: (left, right)."""
     return left @ (1 - right).T + (1 - left) @ right.T
@@ -186,6 +201,7 @@ class Weights:
     prior: float | tuple[float, ...] = 0.5  # gamma
     label: tuple[float, float] = (0.0, 0.0)  # alpha
     pair: tuple[float, float] = (0.0, 0.0)  # beta
+    neighborhood: float = 0.0
 
 
 class Objective:
@@ -224,7 +240,8 @@ class Objective:
         prior = torch.tensor(self.weights.prior, device=logits.device)
         kl = ramp(*self.weights.kl, progress) * bernoulli_kl(logits, prior).mean()
         pair = self._pair_term(logits, batch, model.prefixes, ramp(*self.weights.pair, progress), epoch, generator)
-        for name, term in (("kl", kl), ("pair", pair)):
+        neighborhood = self._neighborhood_term(logits, batch, model.prefixes)
+        for name, term in (("kl", kl), ("pair", pair), ("neighborhood", neighborhood)):
             if term is not None:
                 total = total + term
                 terms[name] = term.detach()
@@ -235,6 +252,12 @@ class Objective:
         bits = {name.removeprefix(BITS): total for name, total in sums.items() if name.startswith(BITS)}
         terms = {name: total for name, total in sums.items() if not name.startswith(BITS)}
         return mean_terms(terms, steps) | bit_statistics(bits)
+
+    def _neighborhood_term(self, logits: Tensor, batch: Batch, prefixes: Sequence[int]) -> Tensor | None:
+        if not self.weights.neighborhood or batch.signs is None:
+            return None
+        losses = [neighborhood_loss(logits[:, :length], batch.signs) for length in prefixes]
+        return self.weights.neighborhood * torch.stack(losses).sum()
 
     def _pair_term(
         self,
