@@ -12,7 +12,7 @@ export FEWBITS_DATA := $(abspath ../shared/data)
 endif
 endif
 
-.PHONY: demo test test-slow test-browser test-all bench-machine lint chromium golden durability attack load bench results commands openapi lock clean
+.PHONY: demo test test-slow test-browser test-all bench-machine lint chromium golden durability attack load bench results commands openapi lock audit release clean
 
 demo: $(VENV)/.train
 	$(BIN)/fewbits demo
@@ -81,6 +81,24 @@ lock: $(VENV)/.dev
 		--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --output-file requirements.lock pyproject.toml
 	sed -i 's/+cpu$$//; /^#/d; /^$$/d' requirements.lock  # pip rejects local version labels
 
+# Tools that are only needed for a release are installed beside .venv, whose packages they list.
+build/tools: Makefile
+	rm -rf $@ && $(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet cyclonedx-bom==7.5.0 pip-audit==2.10.1
+
+# Compare the locked versions with the known vulnerabilities; fails if one has any, or if the database cannot be reached.
+audit: build/tools
+	build/tools/bin/pip-audit --strict --no-deps --disable-pip --requirement requirements.lock
+
+# Source and wheel, a bill of materials, and the checksums of the archives of all packages.
+release: $(VENV)/.dev build/tools
+	rm -rf dist
+	PIP_CONSTRAINT=requirements.lock $(BIN)/python -m build --outdir dist .
+	build/tools/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-format JSON \
+		--output-file dist/fewbits.cdx.json $(BIN)/python
+	$(PIP_INSTALL) --dry-run --ignore-installed --report dist/packages.json \
+		'.[train,tune,parquet,onnx,report,retrieval,download,serve,map]'
+
 # Install the browser for test-browser; without it those tests are skipped.
 chromium:
 	test -x /usr/bin/chromium || (apt-get update -qq && apt-get install -y -qq chromium) \
@@ -104,4 +122,4 @@ $(VENV)/.dev: $(VENV)/.train
 	touch $@
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) build dist

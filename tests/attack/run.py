@@ -23,6 +23,7 @@ def main() -> None:
     parser.add_argument("--only", help="run only attacks whose target or name contains this")
     parser.add_argument("--name", help="run only the attack with exactly this name")
     parser.add_argument("--scale", type=float, default=1.0, help="factor for the number of attempts")
+    parser.add_argument("--save", action="store_true", help="keep the outcomes whatever the factor")
     parser.add_argument("--render", action="store_true", help="run nothing, render the page from the kept outcomes")
     arguments = parser.parse_args()
     outcomes = []
@@ -35,9 +36,9 @@ def main() -> None:
         outcome = attack.run(arguments.scale)
         print(f"{attack.name}: {time.perf_counter() - start:.0f} s", *outcome.failures, sep="\n  ", file=sys.stderr)
         outcomes.append((attack.target, outcome))
-        if arguments.scale == 1:
+        if arguments.scale == 1 or arguments.save:
             save(attack.target, outcome)
-    if arguments.render or (outcomes and arguments.scale == 1):
+    if arguments.render or (outcomes and (arguments.scale == 1 or arguments.save)):
         PAGE.write_text(render(load()))
     print(table(load() if arguments.render else outcomes))
     sys.exit(any(outcome.lost for _, outcome in outcomes))

@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -143,6 +143,17 @@ def sent_before_it_is_closed(connection: socket.socket, block: bytes) -> int:
     return sent
 
 
+def test_a_flood_of_empty_lines_is_not_held(port: int) -> None:
+    start = time.process_time()
+    for line in (b"\r\n", b"\n"):
+        with connect(port) as connection:
+            connection.settimeout(0.5)
+            with suppress(OSError):
+                for _ in range(500):
+                    connection.sendall(line * 100_000)
+    assert time.process_time() - start < 3  # of the server, which runs in this process, and of the client
+
+
 def test_many_requests_ahead_of_their_responses_are_not_held(port: int) -> None:
     with connect(port) as connection:
         assert sent_before_it_is_closed(connection, REQUEST * 1_000) < 20_000_000  # of the system's buffers
@@ -190,3 +201,19 @@ def test_what_surrounds_chunks_is_limited_too() -> None:
     engine = SearchEngine.from_documents(tiny_documents(), n_bits=20, method="itq")
     with running(settings, engine) as port, connect(port, POST + b"transfer-encoding: chunked\r\n\r\n") as connection:
         assert sent_before_it_is_closed(connection, b"1;" + b"x" * 1_000 + b"\r\n \r\n") < 20_000_000
+
+
+def test_trailers_are_limited_like_heads(port: int) -> None:
+    for trailers in (b"x: y\r\n" * 99 + b"\r\n", b"\r\n", b"x: " + b"y" * 20_000 + b"\r\n\r\n"):
+        chunks = b"%x;a=b\r\n" % len(BODY) + BODY + b"\r\n0\r\n" + trailers
+        for step in (1_000_000, 7):
+            parts = [chunks[start : start + step] for start in range(0, min(len(chunks), 5_000 * step), step)]
+            if len(parts) > 300:
+                continue
+            with connect(port, POST + b"transfer-encoding: chunked\r\n\r\n") as connection:
+                for part in parts:
+                    connection.sendall(part)
+                assert connection.recv(12) == b"HTTP/1.1 200"
+    for line in (b"x: y\r\n", b"x: " + b"y" * 1_000 + b"\r\n"):
+        with connect(port, POST + b"transfer-encoding: chunked\r\n\r\n0\r\n") as connection:
+            assert sent_before_it_is_closed(connection, line * 200) < 20_000_000

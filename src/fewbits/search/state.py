@@ -176,9 +176,8 @@ class EngineChanges:
 def _read_model(generation: Path) -> Model:
     """Read a model, and encode one row: the arrays of a file that was made up may not fit together."""
     model = Model.read(generation)
-    row = np.zeros((1, model.features.n_features), dtype=np.float32)
-    row[0, 0] = 1.0
-    shape = model.hasher.margins(sparse.csr_array(row) if model.takes_text else row).shape
+    row = sparse.csr_array((np.ones(1, np.float32), ([0], [0])), shape=(1, model.features.n_features))
+    shape = model.hasher.transform_with_confidence(row if model.takes_text else row.toarray(), is_valid=True)[0].shape
     if shape != (1, check_n_bits(model.hasher.n_bits)):
         raise BrokenFolderError(f"{generation} contains arrays of the wrong shape", got=shape)
     return model

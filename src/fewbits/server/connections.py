@@ -7,7 +7,6 @@ it does not change: it passes on one head at a time, and the middleware tells it
 from __future__ import annotations
 
 import asyncio
-import re
 from enum import Enum, auto
 from typing import Any, cast
 
@@ -16,11 +15,10 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from fewbits.server.errors import ServiceError
+from fewbits.server.framing import Chunked, Head
 from fewbits.server.schemas import Settings
 
 CONNECTION = "connection"  # in the state of an ASGI scope
-END_OF_HEAD = re.compile(rb"\n\r?\n")
-LONGEST_END = 3  # bytes
 CHUNK = 512  # bytes of a chunked body that are passed on at once, as requests may follow it
 MIN_SENT = 64 << 10  # bytes that a client takes of a response within ``head_seconds``
 LINGER_S = 2.0  # to read what the client still sends, without which it might lose the response
@@ -96,10 +94,9 @@ class Connection(asyncio.Protocol):
         self._http = HttpToolsProtocol(config, server_state, {**app_state, CONNECTION: self}, _loop)
         self._stage = Stage.HEAD
         self._received = b""  # not passed on yet
-        self._head = b""  # the last bytes that were passed on of the present head
-        self._head_bytes = self._head_lines = 0
+        self._head = Head(self._settings)
         self._body_left: int | None = 0  # bytes; None if the body is chunked
-        self._chunked_bytes = 0
+        self._chunked = Chunked(self._settings)
         self._is_paused = False  # by uvicorn
         self._timer: asyncio.TimerHandle | None = None
 
@@ -116,11 +113,8 @@ class Connection(asyncio.Protocol):
             return
         self._received += data
         self._pass_on()
-        if self._received and self._stage is Stage.WORK:  # the client sends more requests before the response
-            if len(self._received) > self._settings.head_bytes:
-                self.abort()
-            else:
-                self._read(False)
+        if self._stage is Stage.WORK and len(self._received) > self._settings.head_bytes:
+            self.abort()  # the client sends many requests before the response
 
     def eof_received(self) -> None:
         """Let the transport close."""
@@ -144,7 +138,7 @@ class Connection(asyncio.Protocol):
     def request_started(self, length: int | None) -> None:
         """Receive the body of a request; its length is None if it is chunked."""
         self._stage = Stage.WORK if length == 0 else Stage.BODY
-        self._body_left, self._chunked_bytes = length, 0
+        self._body_left, self._chunked = length, Chunked(self._settings)
         settings = self._settings
         self._set_timer(settings.body_seconds + settings.request_seconds + settings.head_seconds, self.abort)
         self._others.set_waiting(self, is_waiting=self._stage is Stage.BODY)
@@ -163,7 +157,6 @@ class Connection(asyncio.Protocol):
         self._await_head()
         if self.unsent():
             self._others.add_sending(self)
-        self._read(True)
         self._loop.call_soon(self._pass_on)
 
     def unsent(self) -> int:
@@ -210,7 +203,7 @@ class Connection(asyncio.Protocol):
 
     def _await_head(self) -> None:
         self._stage = Stage.HEAD
-        self._head, self._head_bytes, self._head_lines = b"", 0, 0
+        self._head = Head(self._settings)
         self._others.set_waiting(self, is_waiting=True)
         self._watch(self.unsent())
 
@@ -234,20 +227,19 @@ class Connection(asyncio.Protocol):
         while self._received and not self._is_paused and not self._transport.is_closing():
             if self._stage is Stage.HEAD:
                 self._pass_head()
-                return
+                break
             if self._stage is not Stage.BODY:
-                return
+                break
             self._pass_body()
+        if self._stage is not Stage.CLOSING:  # as much is held as one head needs, and nothing beside a response
+            is_ahead = bool(self._received) and self._stage is Stage.WORK
+            self._read(not (self._is_paused or is_ahead or len(self._received) > self._settings.head_bytes))
 
     def _pass_head(self) -> None:
         """Pass on one head, or all there is of it."""
-        end = END_OF_HEAD.search(self._head + self._received)
-        size = len(self._received) if end is None else end.end() - len(self._head)
+        size = self._head.next_size(self._received)
         part, self._received = self._received[:size], self._received[size:]
-        self._head = (self._head + part)[-LONGEST_END + 1 :] if end is None else b""
-        self._head_bytes += len(part)
-        self._head_lines += part.count(b"\n")
-        if self._head_bytes > self._settings.head_bytes or self._head_lines > self._settings.head_lines:
+        if not self._head.fits(part):
             self._refuse_head()
             return
         self._stage = Stage.PASSED
@@ -263,9 +255,8 @@ class Connection(asyncio.Protocol):
         size = CHUNK if self._body_left is None else self._body_left
         part, self._received = self._received[:size], self._received[size:]
         if self._body_left is None:
-            self._chunked_bytes += len(part)
-            if self._chunked_bytes > 2 * self._settings.body_bytes + self._settings.head_bytes:
-                self.abort()  # mostly not the body, but what surrounds its chunks
+            if not self._chunked.fits(part):
+                self.abort()
                 return
         else:
             self._body_left -= len(part)

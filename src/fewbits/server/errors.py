@@ -50,7 +50,7 @@ class ServiceError(Exception):
             self.headers["retry-after"] = "1"
         if status == 401:
             self.headers["www-authenticate"] = "Bearer"
-        if status in (408, 413):
+        if status in (408, 413, 421):
             self.headers["connection"] = "close"  # the rest of the body is not read
 
     @classmethod

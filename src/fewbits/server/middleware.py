@@ -142,7 +142,9 @@ class ServiceMiddleware:
         more = max(0, length - SMALL_BODY) - body.large
         if more > 0 and self._large_bodies + more > self._settings.bodies_bytes:
             allowed = f"{self._settings.bodies_bytes} bytes in all bodies at a time"
-            raise ServiceError(503, "too many large bodies are being received", allowed=allowed, next=TRY_AGAIN)
+            error = ServiceError(503, "too many large bodies are being received", allowed=allowed, next=TRY_AGAIN)
+            error.headers["connection"] = "close"  # the rest of the body is not read
+            raise error
         body.large += max(0, more)
         self._large_bodies += max(0, more)
 

@@ -37,7 +37,7 @@ class Settings:
     hits: int = 1_000  # per request
     documents: int = 1_000  # per request
     hosts: tuple[str, ...] = ("localhost",)  # names that clients may ask for, besides addresses; "*" allows all
-    bodies_bytes: int = 16 << 20  # of all bodies that are being received or processed
+    bodies_bytes: int = 8 << 20  # of all bodies that are being received or processed
     unsent_bytes: int = 64 << 20  # of responses that clients have not taken
     json_depth: int = 32
     json_keys: int = 1_000  # per object
