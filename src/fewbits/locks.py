@@ -31,7 +31,7 @@ def writer_lock(folder: Path, timeout: float | None = None) -> Iterator[None]:
         return
     deadline = None if timeout is None else time.monotonic() + timeout
     with _open_lock_file(folder, TURN) as turn, _open_lock_file(folder, LOCK) as lock:
-        # Who waits for the lock holds the turn, so that a writer that has just finished queues behind it.
+        # A waiting writer holds the turn lock, so that one that has just finished queues behind it.
         for stream in (turn, lock):
             if deadline is None:
                 fcntl.flock(stream, fcntl.LOCK_EX)

@@ -169,7 +169,7 @@ def _save_generation(
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Remove what saves that were killed have left; without a valid manifest nothing is known to be left over."""
+    """Remove the leftovers of interrupted saves; without a valid manifest it is unknown which files those are."""
     try:
         manifest = read_json(folder / MANIFEST, MAX_MANIFEST)
         checksum = manifest.pop("checksum", None)

@@ -99,7 +99,7 @@ QUESTIONS: dict[str, Callable[..., Any]] = {
     "similar": lambda engine, **arguments: _hits(engine.similar(**arguments)),
     "search_many": _search_many,
     "explain": lambda engine, **arguments: _explanation(engine.explain(**arguments)),
-    "explain_similar": lambda engine, **arguments: _explanation(engine.explain_similar(**arguments)),
+    "explain_similar": lambda engine, id, other: _explanation(engine.explain(None, other, similar_to=id)),
     "bits": lambda engine: [[one.bit, one.raises, one.lowers] for one in engine.bits()],
     "duplicates": lambda engine, **arguments: [
         [group.representative, *group.others] for group in engine.duplicates(**arguments)

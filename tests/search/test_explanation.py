@@ -8,6 +8,7 @@ from scipy import sparse
 
 from fewbits import Document, SearchEngine
 from fewbits.codes import unpack
+from fewbits.errors import ParameterError
 from helpers.engines import document_of
 
 
@@ -89,11 +90,11 @@ def test_an_explanation_counts_the_bits_that_differ_and_names_words_of_the_texts
 
 
 def test_two_documents_of_the_engine_are_compared_by_their_ids(engine: SearchEngine) -> None:
-    explanation = engine.explain_similar("sailing-1", "cooking-0")
+    explanation = engine.explain(None, "cooking-0", similar_to="sailing-1")
     code, other = unpack(engine.codes(["sailing-1", "cooking-0"]), 20)
     assert [bit.query for bit in explanation.bits] == code.tolist()
     assert [bit.hit for bit in explanation.bits] == other.tolist()
-    assert engine.explain_similar("sailing-1", "sailing-1").cosine == pytest.approx(1, abs=1e-3)
+    assert engine.explain(None, "sailing-1", similar_to="sailing-1").cosine == pytest.approx(1, abs=1e-3)
 
 
 def test_codes_and_margins_agree_for_every_method(methods: dict[str, SearchEngine], documents: list[Document]) -> None:
@@ -101,3 +102,9 @@ def test_codes_and_margins_agree_for_every_method(methods: dict[str, SearchEngin
         rows = engine.features.transform([document.text for document in documents])
         assert np.array_equal(engine.hasher.margins(rows) >= 0, engine.hasher.transform(rows) == 1)
         assert (engine.hasher.bit_confidence(rows) >= 0).all()
+
+
+@pytest.mark.parametrize("arguments", [{}, {"query": "boat", "similar_to": "sailing-1"}])
+def test_a_hit_is_explained_for_one_query(engine: SearchEngine, arguments: dict[str, str]) -> None:
+    with pytest.raises(ParameterError, match="a hit is explained for one query"):
+        engine.explain(arguments.get("query"), "sailing-2", similar_to=arguments.get("similar_to"))

@@ -297,7 +297,7 @@ def test_label_ranking_and_order_can_be_chosen(open_page: Open, titled: str) -> 
     page.get_by_label("Remove label: cooking").click()
     expect(page.locator(".active")).to_have_count(0)
     page.select_option("#rank", "codes")
-    page.wait_for_selector(".total:has-text('Nearest codes first')")
+    page.wait_for_selector(".total:has-text('nearest codes first')")
     scores = [float(text) for text in page.locator(".score b").all_inner_texts()]
     assert scores == sorted(scores, reverse=True)
     page.select_option("#sort", "-year")

@@ -217,7 +217,7 @@ def test_the_distance_comes_with_the_likelihood_of_the_same_label(open_page: Ope
     for distance, share in parsed:
         assert all(other <= share for further, other in parsed if further > distance)
     page.locator(".hit-head").first.click()
-    expect(page.locator(".part.codes p").first).to_contain_text(f"Of hits this near, {parsed[0][1]}%")
+    expect(page.locator(".part.codes p").first).to_contain_text(f"Of hits at this distance, {parsed[0][1]}%")
 
 
 def test_the_map_is_colored_by_any_field_and_its_regions_are_searched_by_name(open_page: Open, docs: str) -> None:

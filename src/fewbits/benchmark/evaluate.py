@@ -147,7 +147,7 @@ def compute_metrics(dataset: Dataset, part: str, codes: Codes) -> dict[str, floa
 
 
 def asymmetric_metrics(hasher: Hasher, dataset: Dataset, part: str, codes: Codes) -> dict[str, float]:
-    """Compute the precision where the confidence in each bit counts: of the queries alone, and on both sides.
+    """Compute the precision with bits weighted by confidence: of the queries alone, and on both sides.
 
     On both sides it is the larger of those by inner product and by cosine, a reference that no code can be expected to
     reach.

@@ -44,7 +44,7 @@ class Step:
 def run_all(
     specs: Iterable[Spec], results: Path | None = None, *, jobs: int = 1, retry: bool = False, again: bool = False
 ) -> Iterator[Step]:
-    """Do all runs that have no result yet, and yield each result when it is finished.
+    """Execute all runs that have no result yet, and yield each result when it is finished.
 
     Parameters
     ----------

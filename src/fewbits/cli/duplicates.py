@@ -46,7 +46,7 @@ def duplicates(
             "ignore."
         ),
     ] = "same",
-    keep: Annotated[int, typer.Option(help="Number of documents of a group that stay.", min=1)] = 1,
+    keep: Annotated[int, typer.Option(help="Number of documents to keep of each group.", min=1)] = 1,
     prefer: Annotated[str, typer.Option(help="Documents that stay: first, longest or newest (the last).")] = "first",
     radius: Annotated[
         int | None,
@@ -240,7 +240,7 @@ def bench_duplicates(
             help="docstrings, ng20, arxiv or sentences (of arXiv, mixed); repeatable. [default: the first three]",
         ),
     ] = None,
-    documents: Annotated[int, typer.Option(help="Number of texts at most.", min=1000)] = 100_000,
+    documents: Annotated[int, typer.Option(help="Maximum number of texts.", min=1000)] = 100_000,
     files: Annotated[
         Path | None, typer.Option(help="Folder for the collections as files. [default: a temporary one]")
     ] = None,

@@ -150,7 +150,7 @@ def add(engine: Engine, source: Source, documents: ChangeOptions, as_json: AsJso
 
 @expand_options
 def update(engine: Engine, source: Source, documents: ChangeOptions, as_json: AsJson = False) -> None:
-    """Replace documents by new versions with the same ids.
+    """Replace documents with new versions that have the same ids.
 
     If any id does not exist, no document is replaced. Fields default to those given to fit.
 
@@ -260,7 +260,7 @@ index = typer.Typer(help="Maintain the lexical index of an engine.", no_args_is_
 def rebuild(engine: Engine, as_json: AsJson = False) -> None:
     """Build the lexical index again from the documents of an engine.
 
-    The index is kept up to date by itself. Rebuild it if fewbits info reports damage.
+    The index is updated automatically. Rebuild it if fewbits info reports damage.
 
     Example: fewbits index rebuild fewbits-demo
     """

@@ -127,11 +127,11 @@ def tune(
             help="Number of folds for cross-validation on the training part. [default: use the validation part]"
         ),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="Epochs per trial. [default: as the method]")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs per trial. [default: those of the method]")] = None,
     seed: Annotated[int, typer.Option("--seed", "--random-state", help="Seed.")] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Search the loss weights of a method on the validation part; the test part is not used.
+    """Tune the loss weights of a method on the validation part; the test part is not used.
 
     Example: fewbits tune --method pairwise --dataset reuters --bits 32 --n-trials 30 --study reuters.journal
     """
@@ -269,7 +269,7 @@ def bench_search(
     save: Annotated[bool, typer.Option("--save", help="Write one JSON file per code length and seed.")] = False,
     results: ResultsFolder = Path("results"),
 ) -> None:
-    """Measure a search on queries with relevance judgements, beside BM25 by the package bm25s.
+    """Measure text search on a collection with relevance judgements, and compare it with BM25 by the package bm25s.
 
     Example: fewbits bench search cranfield --bits 64 --bits 128 --save
     """

@@ -166,7 +166,7 @@ def similar(
         _read_queries(id),
         options,
         lambda text: loaded.similar(_parse_id(loaded, text), options.k, **options.filters(), **ranking),
-        lambda text, other: loaded.explain_similar(_parse_id(loaded, text), other),
+        lambda text, other: loaded.explain(None, other, similar_to=_parse_id(loaded, text)),
         as_json=as_json,
     )
 

@@ -217,7 +217,7 @@ def strip_html(text: str) -> str:
 
 
 class _Finder:
-    """Finds the ends of tags; what is not found is not looked for again."""
+    """Finds the ends of tags; remembers what was not found, so that time stays linear."""
 
     def __init__(self, text: str) -> None:
         self._text = text

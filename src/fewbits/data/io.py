@@ -201,7 +201,7 @@ def _documents(records: Records, fields: Fields, report: ReadReport, *, skip: bo
 
 
 def _first_usable(numbered: Iterator[tuple[int, tuple[str, Record | DataError]]]) -> list[Any]:
-    """Read ahead, up to an error, which is kept for its turn."""
+    """Read ahead until the first error, which is raised when its record is reached."""
     first: list[Any] = []
     try:
         for number, (where, record) in islice(numbered, LOOKED_AHEAD):

@@ -86,7 +86,7 @@ def _json_file(path: Path, encoding: str) -> Records:
 
 
 def _json_records(stream: BinaryIO, name: str, encoding: str) -> Records:
-    """Read JSON Lines, or an array of objects, which its first character tells."""
+    """Read JSON Lines, or an array of objects, recognized by its first character."""
     lines = Lines(stream, name, encoding)
     is_first = True
     for line in lines:
@@ -119,7 +119,7 @@ def _long_number(where: str, error: ValueError) -> DataError:
 def _json_array(first: str, lines: Lines, name: str) -> Records:
     """Decode the elements of an array one by one, reading on where an element is not complete.
 
-    What follows a damaged element cannot be told apart, so that such an array ends with an error.
+    After a damaged element the boundaries are unknown, so the array ends with an error.
     """
     decode = json.JSONDecoder().raw_decode
     buffer, position, line = first, first.index("[") + 1, lines.number
@@ -148,7 +148,7 @@ def _json_array(first: str, lines: Lines, name: str) -> Records:
             except ValueError as error:
                 raise _long_number(where, error) from error
             else:
-                if end < len(buffer) or isinstance(value, (dict, list)):  # a number at the end may go on
+                if end < len(buffer) or isinstance(value, (dict, list)):  # a number at the end may be incomplete
                     yield where, _as_record(value, where)
                     position, expected, wanted = end, ", or ]", CHUNK
                     continue
@@ -287,7 +287,7 @@ class Lines:
 
 
 class _Raising:
-    """Raise the error of a line where the line is asked for; the next one can be asked for afterwards."""
+    """Raise the error of a line when that line is requested; reading may then continue."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines

@@ -32,7 +32,7 @@ Tokenizer = Callable[[str], list[bytes]]
 
 # Every latin-1 character is one byte; those that are not word characters (re's \w) become spaces.
 _WORD_BYTES = bytes(byte if re.match(r"\w", chr(byte)) else ord(" ") for byte in range(256))
-_FOREIGN = "ª"  # a latin-1 word character outside a-z: stands for every word character beyond latin-1
+_FOREIGN = "ª"  # a latin-1 word character outside a-z that replaces every word character beyond latin-1
 
 STOP_WORDS = frozenset(word.encode() for word in ENGLISH_STOP_WORDS)
 BATCH = 4096  # documents tokenized per batch, since tokens as Python objects take much memory
@@ -293,7 +293,7 @@ class TextVectorizer(TransformerMixin, BaseEstimator):
         return _count_table(all_columns[in_vocabulary], ends_in_vocabulary, self.n_features)
 
     def _most_frequent(self, counts: Any, tokens: list[bytes]) -> tuple[list[str], NDArray[np.int64]]:
-        """Choose the vocabulary: its words, sorted, and the columns of the counts they stand in."""
+        """Choose the vocabulary: its words, sorted, and their columns in the counts."""
         encoding = "latin-1" if self.token_pattern is None else "utf-8"
         candidates = sorted(
             (token.decode(encoding), column) for column, token in enumerate(tokens) if self._is_candidate(token)

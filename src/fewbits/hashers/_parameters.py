@@ -171,13 +171,14 @@ def default_hidden(hidden: Sequence[int] | None, n_features: int) -> tuple[int, 
 def default_neighbors(X: Any) -> int:
     """Return the default number of neighbors; a topic of a small corpus has few documents.
 
-    At most a quarter of the documents: with all others as neighbors, a bit would stand for the words it lacks.
+    At most a quarter of the documents: if all other documents were neighbors, a document would be trained to predict
+    the words that it lacks.
     """
     return min(30 if has_few_words(X) else 100, max(10, X.shape[0] // 100), X.shape[0] // 4)
 
 
 def as_range(weight: float | Sequence[float]) -> tuple[float, float]:
-    """Return a weight's values at the start and at the end of training; a single number is both."""
+    """Return a weight's values at the start and at the end of training; a single number is used for both."""
     start, end = weight if isinstance(weight, Sequence) else (weight, weight)
     return float(start), float(end)
 

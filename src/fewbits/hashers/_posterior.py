@@ -15,7 +15,7 @@ MANY_LABELS = 1.5  # per document
 SCALES = (0.5, 1, 1.5, 2, 3, 4, 6, 8, 12, 16)  # of the scores before the softmax
 FOLDS = 3
 MAX_CALIBRATION_ROWS = 20_000
-ENUMERABLE_BITS = 12  # all codewords of so many bits are compared with each other
+ENUMERABLE_BITS = 12  # up to this many bits, all codewords are compared
 MINIMUM_SURENESS = 0.5  # size of a codeword's value in a bit that was flipped to make it distinct
 SHORT_CODE = 8  # bits
 SHORT_CODE_SHARPNESS = 4.0
@@ -101,8 +101,8 @@ def _calibrated_scale(X: Any, labels: Any, seed: int) -> np.float32:
 def distinct_codewords(codewords: NDArray[np.float64], counts: NDArray[Any]) -> NDArray[np.float64]:
     """Change codewords (classes, bits) in [-1, 1] until their signs are distinct, as far as possible.
 
-    The largest class keeps its signs. A later one takes the free signs that change the least sure bits; with many bits
-    it flips its least sure bit that makes it distinct.
+    The largest class keeps its signs. A later one takes the free signs that change the least confident bits; with many
+    bits it flips its least sure bit that makes it distinct.
     """
     n_bits = codewords.shape[1]
     all_signs = None

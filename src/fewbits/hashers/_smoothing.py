@@ -1,4 +1,4 @@
-"""A smoothed latent space, in which a document lies where its neighbors do: linear maps of the words.
+"""A smoothed latent space: linear maps of the words that move documents towards their neighbors.
 
 Neighbors in this space share a topic more often than those in the latent semantic space, and its rotated principal
 directions are a good start for a linear encoder.
@@ -69,7 +69,7 @@ class SmoothedSpace:
 
 
 def smoothed_space(X: Any, n_neighbors: int, dimensions: int, rounds: int, seed: int) -> SmoothedSpace:
-    """Smooth the latent semantic space of the rows: one ridge regression from words to neighbors' places per round."""
+    """Smooth the latent space of the rows: one ridge regression per round, from words to the mean of the neighbors."""
     dimensions = max(1, min(dimensions, X.shape[0] // 2, X.shape[1] - 1))
     decomposition = TruncatedSVD(dimensions, random_state=seed)
     latent = _unit_rows(decomposition.fit_transform(X))
@@ -121,7 +121,7 @@ def _ridge(X: Any, targets: Floats) -> Floats:
 def rotated_start(X: Any, weights: Floats, n_bits: int, seed: int) -> Layer | None:
     """Return weights and bias of a linear encoder: principal directions of X @ weights, rotated as in ITQ.
 
-    None if all documents have the same place, so that there is no direction.
+    None if all documents have the same projection: there is no direction to rotate.
     """
     return nested_start(X, weights, (0, n_bits), seed)
 

@@ -1,4 +1,4 @@
-"""The protocol of an index: everything that the search engine calls."""
+"""The interface of an index backend: everything that the search engine calls."""
 
 from __future__ import annotations
 

@@ -270,7 +270,7 @@ def scan_with_one_thread() -> None:
 
 @contextmanager
 def _threads(number: int | None) -> Iterator[None]:
-    """Limit faiss to a number of threads; with two on a busy machine a single query is many times slower."""
+    """Limit faiss to a number of threads; with more threads than free cores a single query is many times slower."""
     before = faiss.omp_get_max_threads()
     if number is not None and number != before:
         faiss.omp_set_num_threads(number)

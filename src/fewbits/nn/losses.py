@@ -122,7 +122,7 @@ class PairLoss:
         return estimator(both, cost, generator, epoch=epoch).mean()
 
     def balanced(self, logits: Tensor, signs: Tensor) -> Tensor:
-        """Compute the expected cost over all pairs of a batch, similar and dissimilar ones with equal weight."""
+        """Compute the expected cost over all pairs of a batch, weighting similar and dissimilar pairs equally."""
         p = torch.sigmoid(logits)
         costs = self.cost(expected_distances(p, p), signs, logits.shape[1])  # (documents, documents)
         similar, dissimilar = signs > 0, signs < 0

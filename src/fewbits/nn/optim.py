@@ -31,7 +31,8 @@ class Optimizer:
     """Adam on all parameters of some networks.
 
     With ``by_rows``, meant for a CPU, a large first layer gets its updates row by row: updating all of its rows would
-    be a third of a step. Its gradient is never held as a whole, so it cannot be clipped, and autograd leaves it out.
+    be a third of a step. Its full gradient is never materialized, so it cannot be clipped, and autograd does not track
+    it.
     """
 
     def __init__(self, networks: Networks, *, by_rows: bool) -> None:

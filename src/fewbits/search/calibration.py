@@ -43,7 +43,7 @@ class Calibration:
 
     @classmethod
     def of(cls, info: ModelInfo) -> Calibration | None:
-        """Return the figures of a fit; None where it measured none."""
+        """Return the calibration of a fitted model; None if it has none."""
         try:
             facts = info.same_label or {}
             names = ("documents", "queries", "hybrid")
@@ -60,7 +60,7 @@ class Calibration:
 
 
 def split_held_out(is_labelled: NDArray[np.bool_], chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return which documents the hasher shall not see: labelled ones, of those not chosen if there are enough.
+    """Return the documents to hold out: labelled ones, preferably not among the sample for the fit.
 
     There are none if fewer than 100 could be held out.
     """

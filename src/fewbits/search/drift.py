@@ -15,7 +15,7 @@ from fewbits.search.encoder import Encoder, Model
 from fewbits.search.store.reader import Reader
 
 SAMPLED_TEXTS = 10_000  # for the share of unknown words
-MIN_NEW_DOCUMENTS = 30  # too few to measure drift
+MIN_NEW_DOCUMENTS = 30  # fewer are too few to measure drift
 MAX_UNKNOWN_INCREASE = 0.1  # share of words
 MAX_UNSEEN = 0.05  # share of words, rare ones and numbers, that is not worth a remark
 MAX_BIT_SHIFT = 0.1  # share of documents, mean over bits

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from fewbits.codes import Packed
 from fewbits.data.document import Document, DocumentId
-from fewbits.errors import DataError
+from fewbits.errors import DataError, ParameterError
 from fewbits.features import Embeddings, TextVectorizer
 from fewbits.hashers.base import Hasher
 from fewbits.search.duplicates import DuplicateGroup, NearDuplicate, duplicate_of, duplicates_of_engine
@@ -199,7 +199,7 @@ class SearchEngine:
     def encode(self, inputs: Any) -> Packed:
         """Compute the packed codes of texts, or of embeddings if the engine was created from them.
 
-        The code of a text without a known word says nothing about it; a warning counts such texts.
+        The code of a text without a known word carries no information; a warning counts such texts.
         """
         return self._store.latest().state.model.encode_inputs(inputs)
 
@@ -244,7 +244,8 @@ class SearchEngine:
             whose id is in a list.
         rank : {"hybrid", "words", "codes"}, optional
             What decides: words and codes (the default), BM25 over the words, or the codes, each bit weighted by the
-            query's confidence in it. Embeddings have codes alone, which are compared by their number of differing bits.
+            query's confidence in it. Engines of embeddings use the codes, compared by the number of differing bits, or
+            the cosine of kept embeddings, unless the query is a text.
         weight : float, default=0.5
             Weight of the codes in a hybrid search, relative to the words.
         bit_weights : mapping, optional
@@ -306,15 +307,14 @@ class SearchEngine:
         with self._store.snapshot(with_words=False) as snapshot:
             return snapshot.bits()
 
-    def explain(self, query: str, id: DocumentId) -> Explanation:
-        """Explain the distance between a text and a document, by bits and by words."""
+    def explain(self, query: str | None, id: DocumentId, *, similar_to: DocumentId | None = None) -> Explanation:
+        """Explain the distance of a document from a text, or from the document ``similar_to``, by bits and by words."""
         with self._store.snapshot(with_words=False) as snapshot:
-            return snapshot.explain(snapshot.model.encode_query(query), id)
-
-    def explain_similar(self, id: DocumentId, other: DocumentId) -> Explanation:
-        """Explain the distance between two documents, by bits and by words."""
-        with self._store.snapshot(with_words=False) as snapshot:
-            return snapshot.explain(snapshot.encode_document(snapshot.position(id)), other)
+            if query is not None and similar_to is None:
+                return snapshot.explain(snapshot.model.encode_query(query), id)
+            if query is None and similar_to is not None:
+                return snapshot.explain(snapshot.encode_document(snapshot.position(similar_to)), id)
+            raise ParameterError("a hit is explained for one query", allowed="a text, or the id similar_to")
 
     def duplicates(
         self, radius: int | None = None, min_similarity: float = 0.8, *, alike: float | None = None, **options: Any

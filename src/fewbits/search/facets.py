@@ -114,9 +114,9 @@ class FieldColumn:
 
 
 class FacetCache:
-    """The columns of the latest version that was asked for.
+    """The columns of the latest requested version.
 
-    Those of a large corpus follow small changes, but fields that are new stay unknown until all are read again.
+    Those of a large corpus are updated incrementally, but fields that are new stay unknown until all are read again.
     """
 
     def __init__(self, reread_below: int = REREAD_BELOW) -> None:
@@ -160,7 +160,7 @@ class Matches:
 
     @property
     def scale(self) -> float:
-        """Return the number of documents that each known one stands for."""
+        """Return the sampling factor: matching documents per sampled document."""
         return 1.0 if self.is_exact else self.count / max(1, int(self.is_match.sum()))
 
 
@@ -211,7 +211,7 @@ def count_facets(
 ) -> list[Facet]:
     """Count the values of each field among the documents that pass the filters by all other fields.
 
-    So each count is the number of hits there would be with that value in the place of those chosen from its field.
+    So each count is the number of hits there would be with that value instead of those selected in its field.
     """
     parts: dict[str | None, Mask] = {None: _filter_mask(snapshot, labels, ())} if labels else {}
     chosen: dict[str | None, list[str]] = {None: list(labels)}

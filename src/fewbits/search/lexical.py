@@ -27,7 +27,7 @@ Term = tuple[str, str]  # field and text
 POSITION, WORDS, CODES, VERSION = "position", "words", "codes", "version"
 REBUILD = "Run fewbits index rebuild."
 EXPANSIONS = 50  # words that a prefix stands for at most
-MAX_TERMS = 128  # of a query; of a longer one the most telling
+MAX_TERMS = 128  # per query; of a longer one those with the highest idf
 MAX_MATCHES = 30_000  # documents that are read to be counted by their values, or if they pass a filter
 WINDOWS = 40  # from which a sample of more is taken
 MAX_IN_QUERY = 5_000  # documents up to which a filter is part of a query that counts
@@ -227,8 +227,9 @@ class LexicalSnapshot:
         return Query.const_score_query(Query.boolean_query(terms), 0.0)
 
     def _scoring(self, query: ParsedQuery) -> Query | None:
-        """Any word may match; phrases must, and excluded words must not. None if no document can match."""
-        # A term that is given twice is there twice: a union of terms is several times faster than one with a factor.
+        """Return the scoring query: any word may match, phrases must, excluded words must not. None if no document can
+        match."""
+        # Repeated terms are repeated in the query: that is several times faster than boosting a term.
         words = [(Occur.Should, self._term(*term)) for term, count in self._terms(query) for _ in range(count)]
         words += [(Occur.Should, part) for prefix in query.prefixes for part in self._prefix(prefix)]
         required, excluded = self._required(query), self._excluded(query)
@@ -246,7 +247,7 @@ class LexicalSnapshot:
         return [(Occur.MustNot, phrase) for text in query.excluded if (phrase := self._phrase(text)) is not None]
 
     def _phrase(self, text: str) -> Query | None:
-        """A code written as one is looked up as such; other words stand beside each other."""
+        """Return a term query for a product code, else a phrase query; None if nothing remains."""
         words, codes, _ = split(text)
         terms = self.analyzer.analyze(words)
         if codes and len(text.split()) == 1:
@@ -256,7 +257,7 @@ class LexicalSnapshot:
         return self._term(WORDS, terms[0]) if terms else None
 
     def _prefix(self, prefix: str) -> Iterable[Query]:
-        """Words that begin alike; words are stored as stems, so that one stem may be shorter than the prefix."""
+        """Return queries for terms that begin with a prefix; terms are stems, so one may be shorter than the prefix."""
         written = make_analyzer(None).analyze(split(prefix).words)
         if not written:
             return
@@ -280,7 +281,7 @@ class LexicalSnapshot:
         return []
 
     def _with_parts(self, word: str) -> str:
-        """Return a word, and its letters and its digits apart if no document has it as it is."""
+        """Return a word, followed by its runs of letters and of digits if no document contains the word itself."""
         if word.isalnum() and not self.has_word(word):
             return " ".join([word, *_LETTERS_OR_DIGITS.findall(word)])
         return word

@@ -1,7 +1,7 @@
 """The folder of the lexical index: derived from the documents, brought up to date and rebuilt from them.
 
-A commit contains the version of the documents that it stands for. It is durable and atomic: after a kill the index is
-that of the commit before, and the next user brings it up to date.
+A commit contains the version of the documents that it stands for. It is durable and atomic: after a crash the index is
+that of the previous commit, and the next process that uses it updates it.
 """
 
 from __future__ import annotations
@@ -144,7 +144,8 @@ class LexicalIndex:
                 self.close()
 
     def verify(self, reader: Reader) -> str | None:
-        """Compare the index with the documents: their number and the words of a sample; return what is wrong."""
+        """Compare the index with the documents: their number and the words of a sample; return a description of the
+        difference, or None."""
         found = self.at(reader.version())
         if found is None:  # it lags, which is not damage
             return None
@@ -165,7 +166,7 @@ class LexicalIndex:
             LOGGER.warning("The lexical index does not match the documents: %s. %s", why, REBUILD)
 
     def use_temporary_folder(self) -> None:
-        """Leave the engine's folder alone, because it is read-only."""
+        """Use a temporary folder, because the engine's folder is read-only."""
         with self._lock:
             if not self._is_temporary:
                 temporary = Path(tempfile.mkdtemp(prefix="fewbits-"))

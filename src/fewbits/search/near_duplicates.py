@@ -1,4 +1,4 @@
-"""Near-duplicates by their words: which texts are nearly the same, what differs between them, and which stay."""
+"""Near-duplicates by their words: pairs, differences, groups, and the documents to keep."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ HYBRID, WORDS, CODES = "hybrid", "words", "codes"
 OLD_RANKS = {"none": CODES, "bits": CODES, "words": HYBRID}  # by the value of rerank
 DEFAULT_HITS = 10
 SEMANTIC_WEIGHT = 0.5  # chosen on Cranfield, CACM and titles of arXiv; .4 to .75 are nearly as good
-LEXICAL_DEPTH = 100  # candidates by words at least
-LEXICAL_DEPTH_PER_HIT = 10  # of fewer, recall is lower
+LEXICAL_DEPTH = 100  # minimum number of candidates by words
+LEXICAL_DEPTH_PER_HIT = 10  # with fewer, recall drops
 CODES_DEPTH = 100  # candidates by codes, unless more hits are requested
 LARGEST_BIT_WEIGHT = 100.0
 SORTED_HITS = 1_000  # best documents that are sorted by a field
@@ -62,7 +62,7 @@ class RankOptions:
     weight: float = SEMANTIC_WEIGHT
     allowed: Allowed | None = None  # documents that pass the filters; None for all
     without: int | None = None  # a document to leave out
-    bit_weights: NDArray[np.float32] | None = None  # factors of the user; None for 1
+    bit_weights: NDArray[np.float32] | None = None  # the user's weight per bit; None: all 1
     sort: Sort | None = None  # None: by score
 
     def weigh(self, queries: EncodedQueries) -> EncodedQueries:
@@ -218,8 +218,8 @@ def rank(
 ) -> Ranked | None:
     """Rank the documents for one query; None if neither words nor codes can answer.
 
-    A hybrid search ranks the candidates of both sides by both parts of the score. A side that knows no word of the
-    query adds nothing. Phrases that no document has count as words.
+    A hybrid search ranks the candidates of words and codes by both parts of the score; a part that knows none of the
+    query's words contributes nothing. Phrases that occur in no document are searched as words.
     """
     if options.rank == CODES:
         return None if encoded is None else rank_by_codes(encoded, options, index)[0]
@@ -251,7 +251,7 @@ def rank(
 def _likely_beyond(
     found: Scored, lexical: NDArray[np.float32], semantic: NDArray[np.float32], k: int
 ) -> NDArray[np.int64]:
-    """Return the candidates beyond those by words that would be among the k best with the lowest score of these."""
+    """Return the candidates found only by codes that the lowest BM25 score found would bring among the k best."""
     scores = lexical + semantic
     lowest = found.scores[-1] / found.scores[0]
     kth = np.partition(scores, -k)[-k] if k < len(scores) else scores.min()
@@ -343,5 +343,5 @@ def _agreement(
 
 
 def _share_of_agreement(costs: NDArray[np.float32], confidence: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the share of the confidence that lies on other bits than those that cost; not below 0 by rounding."""
+    """Return the share of the confidence on the agreeing bits, clipped at 0 against rounding errors."""
     return np.maximum(1 - costs / max(float(confidence.sum()), 1e-9), 0).astype(np.float32, copy=False)

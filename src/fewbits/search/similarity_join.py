@@ -1,10 +1,10 @@
 """All pairs of rows with a large cosine, found by their rarest words.
 
 Prefix filtering (R. Bayardo, Y. Ma, R. Srikant. Scaling up all pairs similarity search. WWW 2007) compares rows that
-share one of their rarest words. Here two are required of the few rarest that any other row has, which a pair with a
-cosine of 0.8 has with high probability, and the frequent words of short texts count in pairs. Sketches of 64 random
-hyperplanes (M. Charikar. Similarity estimation techniques from rounding algorithms. STOC 2002) discard most of what is
-left; the exact cosine decides. Rows with the same words are compared as one.
+share one of their rarest words. Here two shared words are required among the few rarest that any other row has, which
+a pair with a cosine of 0.8 has with high probability, and the frequent words of short texts count in pairs. Sketches
+of 64 random hyperplanes (M. Charikar. Similarity estimation techniques from rounding algorithms. STOC 2002) discard
+most of what is left; the exact cosine decides. Rows with the same words are compared as one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fewbits.search.word_rows import WORD_BITS, WordRows, mix
 
 Rows = NDArray[np.int64]
 
-RAREST = ((1 << 16, 16), (1 << 18, 12))  # up to so many rows, words of a row by which it is found
+RAREST = ((1 << 16, 16), (1 << 18, 12))  # for collections up to this size: size of a row's prefix
 FEWEST = 8  # such words of more rows, and those of which frequent ones count in pairs
 FREQUENT = 2_000  # rows with a word from which it counts in pairs
 WORK = 8_000  # rows with a common key per row; the most frequent keys beyond them are ignored

@@ -236,10 +236,10 @@ class Snapshot:
 
 @dataclass
 class VersionedIndex:
-    """What searches need of one version of the documents, kept in memory."""
+    """Index, words and filters of one version of the documents, cached for searches."""
 
     version: int
-    index: Index  # of all codes; it is never changed, so that threads that search it see one version to the end
+    index: Index  # of all codes; it is never changed, so concurrent searches see one version throughout
     words: LexicalSnapshot | None = None  # None until they are needed
     filters: FilterCache = field(default_factory=FilterCache)
 

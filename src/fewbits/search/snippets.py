@@ -27,7 +27,7 @@ SNIPPET_LENGTH = 240  # characters
 LEAD = 60  # characters in front of the first match
 MAX_TITLE_LENGTH = 200
 LONGEST_READ = 100_000  # characters of a document in which matches are looked for
-MAX_SPACE = 24  # characters that are given up to cut between words
+MAX_SPACE = 24  # characters by which a snippet may shrink to end between words
 
 Span = tuple[int, int]
 _WORD_START = re.compile(r"(?<![^\W_])[^\W_]")
@@ -115,7 +115,7 @@ class Highlighter:
 
     @cached_property
     def _initials(self) -> frozenset[str]:
-        """Return the first characters of all that is looked for."""
+        """Return the first characters of all terms and codes searched for."""
         return frozenset(one[0] for one in (*self.terms, *self.codes, *self.prefixes) if one)
 
     def _in_token(self, token: str) -> Iterator[_Match]:

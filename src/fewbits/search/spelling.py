@@ -41,7 +41,7 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class _Choice:
-    """What may stand in the place of a word: one word or two."""
+    """A candidate replacement of a word: one word or two."""
 
     text: str
     score: float
@@ -85,7 +85,7 @@ class _Speller:
         self._affinity = lru_cache(maxsize=None)(self._measure_affinity)
 
     def correct(self, query: str, spans: Sequence[Span], unknown: set[str]) -> str | None:
-        """Return the query with other words in the place of some; None if it is best as it is."""
+        """Return the corrected query; None if the original scores best."""
         spans = list(self._joined(query, [span for span in spans if self._stems(query[slice(*span)])], unknown))
         written = [query[start:end] for start, end in spans]
         chosen = self._best([self._choices(word, is_known=word not in unknown) for word in written])
@@ -111,7 +111,7 @@ class _Speller:
             yield start, end
 
     def _choices(self, word: str, *, is_known: bool) -> list[_Choice]:
-        """Return what may stand in the place of a word; an unknown word only where nothing is similar."""
+        """Return the candidates for a word; an unknown word itself only if there is no similar one."""
         together = "".join(word.split())
         if together != word:
             return [_Choice(together, 0.0)]

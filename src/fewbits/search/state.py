@@ -31,7 +31,7 @@ FORMAT = "fewbits engine"
 FORMAT_VERSION = 3
 OLDEST_VERSION = 2  # without sums over the tables
 DOCUMENTS, COMMITTED = "documents.sqlite", "documents.version"
-SUMS = "documents.json"  # says that the documents have sums, and cannot be altered unnoticed
+SUMS = "documents.json"  # marks folders whose documents have checksums, so that changes are detected
 LOCK_TIMEOUT_S = 10.0  # how long a change waits for another writer
 CATCH_UP_POLL_S = 0.002  # between the commits of documents and words by another process
 
@@ -62,7 +62,7 @@ class EngineState:
         return load_folder(folder, FORMAT, FORMAT_VERSION, read, verify=verify, oldest=OLDEST_VERSION)
 
     def verify(self) -> None:
-        """Compare the documents with their checksums; a lexical index that differs from them is rebuilt when used."""
+        """Compare the documents with their checksums; a lexical index that differs is rebuilt at the next use."""
         with self.database.reading() as connection:
             check_documents(connection)
             problem = self.words and self.words.verify(Reader(connection))
@@ -87,7 +87,7 @@ class EngineState:
 
     @contextmanager
     def changing(self, *, is_saved: bool) -> Iterator[Writer]:
-        """Change documents and words in one step when the block ends; the caller is the only writer.
+        """Commit changes to documents and lexical index together when the block ends; the caller is the only writer.
 
         Documents are committed first. If the process is killed before the words are, the next one catches up. Words
         that are only in memory are indexed by the first search, so before it there is nothing to change.
@@ -137,7 +137,7 @@ class EngineChanges:
                 yield state.model, writer
 
     def catch_up(self, state: EngineState, deadline: float) -> None:
-        """Bring the words to the version of the documents, or wait a moment for the writer who is doing so."""
+        """Update the lexical index to the version of the documents, or wait briefly for the writer that does so."""
         try:
             with self._turn(timeout=0.0):
                 if self._latest() is state:
@@ -174,7 +174,7 @@ class EngineChanges:
 
 
 def _read_model(generation: Path) -> Model:
-    """Read a model, and encode one row: the arrays of a file that was made up may not fit together."""
+    """Read a model, and encode one row: the arrays of a manipulated file may have inconsistent shapes."""
     model = Model.read(generation)
     row = sparse.csr_array((np.ones(1, np.float32), ([0], [0])), shape=(1, model.features.n_features))
     shape = model.hasher.transform_with_confidence(row if model.takes_text else row.toarray(), is_valid=True)[0].shape

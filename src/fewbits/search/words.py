@@ -46,7 +46,7 @@ _FOLDED: dict[int, str | None] = {  # the Russian yo is often written as ye; Heb
 _FOLDABLE = re.compile(f"[{''.join(map(chr, _FOLDED))}]")
 _UMLAUTS = (("\u00e4", "a"), ("\u00f6", "o"), ("\u00fc", "u"))
 _UMLAUT, _DIGIT = re.compile("[\u00e4\u00f6\u00fc]|[aou]e"), re.compile(r"\d")
-LONGEST = 64  # characters of a word; what is longer is data, not language
+LONGEST = 64  # characters of a word; longer ones are data, not language
 
 LONGEST_QUERY = 2_000  # characters
 MAX_WORDS = 12  # outside quotes; a longer query is prose, whose quotes and hyphens are not operators
@@ -151,7 +151,7 @@ def _elided(text: str) -> list[str]:
 
 
 def _other_umlauts(word: str) -> str:
-    """Write an umlaut with an e, as those do who have no such key, or the other way round."""
+    """Replace umlauts by vowel and e, as typed without an umlaut key, or vice versa."""
     for umlaut, vowel in _UMLAUTS:
         word = word.replace(umlaut, vowel + "e") if umlaut in word else word.replace(vowel + "e", vowel)
     return word
@@ -249,7 +249,7 @@ def possible_fields(query: str) -> list[str]:
 
 
 def word_spans(query: str, fields: Iterable[str] = ()) -> list[tuple[int, int]]:
-    """Return where the words stand that a query searches for: not those that it excludes, filters by or expands.
+    """Return the spans of the words that a query searches for, without those that it excludes, filters by or expands.
 
     Joined words are several, unless they have a digit.
 
@@ -281,7 +281,7 @@ def tokens(text: str) -> Iterator[re.Match[str]]:
 
 
 def part_spans(token: str) -> Iterator[tuple[int, int]]:
-    """Yield where the parts of a word stand: between joiners, and each pair of characters of scripts without spaces.
+    """Yield the spans of the parts of a word: between joiners, and each pair of characters of scripts without spaces.
 
     >>> [*part_spans("well-known")], [*part_spans("北京大")]
     ([(0, 4), (5, 10)], [(0, 2), (1, 3)])

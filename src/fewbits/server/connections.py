@@ -25,7 +25,7 @@ LINGER_S = 2.0  # to read what the client still sends, without which it might lo
 
 
 class Stage(Enum):
-    """What a connection is doing."""
+    """State of a connection."""
 
     HEAD = auto()  # waiting for a request, or receiving its head
     PASSED = auto()  # a head was passed to uvicorn, which starts the request
@@ -35,7 +35,7 @@ class Stage(Enum):
 
 
 class Connections:
-    """The connections of a server, by what they are doing, those that have done it longest first."""
+    """The connections of a server by state, oldest in the state first."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -50,7 +50,7 @@ class Connections:
             self._waiting[connection] = None
 
     def add(self, connection: Connection) -> None:
-        """Add a new connection; of too many, the one is closed that has waited longest for its client."""
+        """Add a new connection; if there are too many, close the one that has waited longest for its client."""
         self._open.add(connection)
         if len(self._open) > self.settings.connections:
             next(iter(self._waiting), connection).abort()
@@ -121,7 +121,7 @@ class Connection(asyncio.Protocol):
         self._http.eof_received()
 
     def pause_writing(self) -> None:
-        """Tell uvicorn that the client takes no more at present."""
+        """Pause uvicorn's writing: the client does not read fast enough."""
         self._http.pause_writing()
 
     def resume_writing(self) -> None:
@@ -236,7 +236,7 @@ class Connection(asyncio.Protocol):
             self._read(not (self._is_paused or is_ahead or len(self._received) > self._settings.head_bytes))
 
     def _pass_head(self) -> None:
-        """Pass on one head, or all there is of it."""
+        """Pass on the headers of one request, or the part received so far."""
         size = self._head.next_size(self._received)
         part, self._received = self._received[:size], self._received[size:]
         if not self._head.fits(part):

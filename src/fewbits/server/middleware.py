@@ -44,7 +44,7 @@ _STOPPING = ServiceError(503, "the service is stopping", next="Send the request 
 
 @dataclass
 class _Body:
-    """What a request holds of the memory for large bodies."""
+    """Memory that the body of a request occupies."""
 
     large: int = 0  # bytes
 
@@ -76,7 +76,7 @@ class ServiceMiddleware:
             await self._app(scope, await self._receive_body(scope, receive, body, connection), response)
         except ServiceError as error:
             await error.to_response(request_id)(scope, receive, response)
-        except asyncio.CancelledError:  # the service has waited for running requests as long as it does
+        except asyncio.CancelledError:  # the grace period for running requests has ended
             LOGGER.warning("request cancelled", extra={"facts": {"request_id": request_id}})
             if not response.status:
                 await _STOPPING.to_response(request_id)(scope, receive, response)
@@ -248,7 +248,7 @@ def _children(value: Any) -> list[Any]:
 
 
 def _body_length(headers: Headers) -> int | None:
-    """Return the number of bytes of a body; None if it is not announced."""
+    """Return the number of bytes of a body; None without a content-length header."""
     if "transfer-encoding" in headers:
         return None
     length = headers.get("content-length", "0").strip()

@@ -86,7 +86,7 @@ def _telling_words(rows: Any, overall: NDArray[np.float64], used: set[int]) -> l
 
 
 def _most_central(points: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the point nearest to the median: a mean may lie where there is none."""
+    """Return the point nearest to the median: the mean may be far from every point."""
     distances = np.abs(points - np.median(points, axis=0)).sum(axis=1)
     return np.asarray(points[int(distances.argmin())])
 
@@ -150,7 +150,7 @@ def _opening(document: Document) -> str:
 
 
 def _frequent_pairs(snapshot: Snapshot, documents: Sequence[Document]) -> list[tuple[str, str]]:
-    """Return pairs of words that stand beside each other in several documents, but not in very many."""
+    """Return pairs of adjacent words that several documents have, but not too many."""
     assert snapshot.words is not None
     analyzer = snapshot.words.query_analyzer
     counts: Counter[tuple[str, str]] = Counter()

@@ -28,7 +28,7 @@ from fewbits.search.text_differences import same_numbers
 from fewbits.search.words import split
 from fewbits.storage import atomic_write
 
-SENTENCES = "sentences"  # of arXiv, mixed: as many texts as are asked for
+SENTENCES = "sentences"  # of arXiv, mixed: any number of texts
 LARGEST_COMPARED = 150_000  # texts of which all pairs are computed
 FREQUENT = 0.003  # share of texts with a word from which it is multiplied only where needed
 CHUNK = 500  # rows compared with all at a time
@@ -295,5 +295,5 @@ collection "sentences" consists of texts of seven sentences, each drawn at rando
 twentieth are copies with one word in twenty changed.
 """
 EDITS = """\
-The edits are of known kind. A copy whose cosine is below the minimum is not a near-duplicate by definition.
+The kind of each edit is known. A copy whose cosine is below the minimum is not a near-duplicate by definition.
 """

@@ -67,7 +67,7 @@ class Comparison:
     learnt_from: int  # documents the hasher was fitted on
     default_shortlist: int | None  # in earlier files
     rows: list[KnownItems]
-    load: float | None = None  # of the machine per core, in earlier files, whose times are on the clock
+    load: float | None = None  # load average per core, in earlier files, whose times are wall-clock times
     default_weight: float | None = None
 
 
@@ -220,11 +220,11 @@ Rendered by `fewbits bench report`. A user looks for a particular document and t
 this, the titles of documents are used as queries, and only the bodies are searched. The tables show the share of titles
 whose document is among the first {DEPTH} hits, and this share relative to that of the exact tf-idf cosine over all
 documents. The time is the median CPU time per query, from text to documents, with one query at a time in one thread;
-where the load of the machine is given, it is the time on the clock.
+where the load is given, it is wall-clock time.
 
 A title contains little information for a short code, and codes represent what a document is about, not which document
 it is. By default, `search` therefore adds two parts: the BM25 score of the words, relative to the best hit, and
-{SEMANTIC_WEIGHT:g} times the share of agreeing bits, each weighted by the confidence of the query's bit. Earlier
-releases, which files without a weight are from, ranked the documents with the nearest codes, a shortlist, by the cosine
-of their words.
+{SEMANTIC_WEIGHT:g} times the share of agreeing bits, each weighted by the confidence of the query's bit. Rows with
+a shortlist were measured with an earlier release, which reranked the documents with the nearest codes by the cosine of
+their words.
 """

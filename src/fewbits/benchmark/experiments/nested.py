@@ -142,5 +142,6 @@ INTRODUCTION = f"""\
 Rendered by `fewbits bench report`. *Separate* are trainings for each length. *Nested* is one training of {LONGEST} bits
 with `nested=True`, of which the first 8, 16, 32 and 64 bits are codes of their own. The figures are the precision at
 100 of the test documents among the training documents, the mean over the seeds; separate trainings that have a result
-file are read from it. [defaults.md](defaults.md) says how nested codes are trained.
+file are read from it. The class documentation of `BernoulliVAE` and `PairwiseHasher` (`nested`) says how nested codes
+are trained.
 """

@@ -204,7 +204,7 @@ def _section(facts: Sequence[SearchQualityFacts]) -> Iterator[str]:
         [[codes_title(one), *(_signed(one.hybrid_minus_peer[name]) for name in TITLES)] for one in facts],
     )
     yield "Bytes per document on disk:\n"
-    stored = {one.bits: one.bytes_per_document for one in facts}  # seeds differ in nothing
+    stored = {one.bits: one.bytes_per_document for one in facts}  # the same for all seeds
     names = list(first.bytes_per_document)
     cells = [[f"{bits} bits", *(f"{each[name]:,.0f}" for name in names)] for bits, each in stored.items()]
     yield markdown_table(["codes", *names], cells)
@@ -230,7 +230,7 @@ def ranking_rows(facts: Sequence[SearchQualityFacts]) -> list[list[str]]:
 
 
 def codes_title(facts: SearchQualityFacts) -> str:
-    """Return what tells the codes of one file from those of another."""
+    """Return the name by which tables distinguish the codes of one file."""
     method = "" if facts.method == WITHOUT_LABELS else f", {facts.method}"
     weight = "" if facts.weight is None else f", weight {facts.weight:g}"
     return f"{facts.bits} bits, seed {facts.seed}{method}{weight}"
@@ -257,11 +257,11 @@ def _signed(values: Sequence[float]) -> str:
 INTRODUCTION = f"""\
 # Search quality
 
-Rendered by `fewbits bench report`. Each collection has documents, queries, and judgements which documents are relevant
-to which query, in the layout of BEIR (`corpus.jsonl`, `queries.jsonl`, `qrels/test.tsv`). *hybrid* is the default
-ranking of a text search, *words* is BM25 by the lexical index, and *codes* are the codes alone. Beside them stand two
-rankings by other packages: *{PEER}* is BM25 by the package of that name, with its English stop words and the English
-Snowball stemmer, and *{LSA}* is the cosine in {LSA_DIMENSIONS} dimensions of latent semantic analysis.
+Rendered by `fewbits bench report`. Each collection has documents, queries, and judgements of which documents are
+relevant to which query, in the layout of BEIR (`corpus.jsonl`, `queries.jsonl`, `qrels/test.tsv`). *hybrid* is the
+default ranking of a text search, *words* is BM25 by the lexical index, and *codes* are the codes alone. For comparison
+there are two rankings by other packages: *{PEER}* is BM25 by the package of that name, with its English stop words and
+the English Snowball stemmer, and *{LSA}* is the cosine in {LSA_DIMENSIONS} dimensions of latent semantic analysis.
 
 nDCG@10, recall@100 and the mean reciprocal rank are computed by `ir_measures` on the first {DEPTH} hits. A query
 without an answer counts as 0. Brackets contain the 95% interval over queries (bootstrap with resampled queries;

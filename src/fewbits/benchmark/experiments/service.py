@@ -62,7 +62,7 @@ class Load:
 
 @dataclass(frozen=True)
 class ServiceLoad(Experiment[Load]):
-    """Serve an engine of synthetic documents to parallel clients, with each way of reranking."""
+    """Serve an engine of synthetic documents to parallel clients, with each ranking."""
 
     folder = "service"
     fact = Load
@@ -280,6 +280,7 @@ Rendered by `fewbits bench report` from the measurements of `fewbits bench servi
 Clients on the same machine request the {K} nearest documents for a short text. Each client sends its next query as soon
 as it has read the whole response, which contains the documents. *plain faiss* is `knn_hamming` on the same codes,
 without texts, HTTP and documents: its queries are codes, {SCAN_BATCH} per call, and it uses one thread or all cores,
-whichever is faster. It is measured before and after the load. `none` ranks by codes alone, as the plain scan does.
-`words`, the default, also weights the bits of each query and reads the words of 3,000 documents per query.
+whichever is faster. It is measured before and after the load. `none` ranks by the number of differing bits, as
+the plain scan does. `words`, the former name of `hybrid`, is the default: BM25 and codes together. Files of earlier
+releases measured the former `words`, which reranked 3,000 documents by the cosine of their words.
 """

@@ -17,7 +17,7 @@ from fewbits.hashers.registry import METHODS
 
 SUITE = "asymmetric"
 LONG = 32  # bits from which on the share of the gap is summarised
-MINIMUM_GAP = 0.005  # of smaller gaps a share says nothing
+MINIMUM_GAP = 0.005  # a share of a smaller gap is meaningless
 RANKINGS = ("by distance", "by confidence", "real values on both sides")
 
 
@@ -132,18 +132,18 @@ def share_of_gap(comparisons: Iterable[Comparison]) -> float | None:
 INTRODUCTION = f"""\
 # Asymmetric ranking
 
-Rendered by `fewbits bench report` from the files in `results/`. The documents of an index are bits, but a query is
-encoded when it is asked, and its bits come with margins. *By distance* counts the bits that differ, as in published
-tables. *By confidence*, a differing bit costs the query's confidence in it, at no storage: this is how `similar` and a
-hybrid search rank. For *real values on both sides*, the documents have confidences instead of bits, in 32 times the
-memory or more; it is the better of inner product and cosine, and no code can be expected to reach it. The figures are
-the precision at 100 of the test documents among the training documents, the mean over the seeds.
+Rendered by `fewbits bench report` from the files in `results/`. An index stores only the bits of its documents, but a
+query is encoded at search time, and the margins of its bits are known. *By distance* counts the bits that differ, as in
+published tables. *By confidence*, a differing bit costs the query's confidence in it, without additional storage: this
+is how `similar` and a hybrid search rank. For *real values on both sides*, the documents have confidences instead of
+bits, in 32 times the memory or more; it is the better of inner product and cosine, and no code can be expected to reach
+it. The figures are the precision at 100 of the test documents among the training documents, the mean over the seeds.
 
 The *share of the gap* is the sum of the gains by confidence, divided by the sum of the gains with real values. It is
 left out where real values gain less than {MINIMUM_GAP} on average.
 """
 COMMANDS = """\
-Made by the first command; the second adds a method to the table:
+The first command makes the tables; the second adds a method:
 
 ```sh
 fewbits bench asymmetric

@@ -138,14 +138,15 @@ INTRODUCTION = """\
 
 Rendered by `fewbits bench report` from the files in `results/`. The corpora are made from the benchmark archives, and
 from the docstrings of the Python installation, by hashes of ids (`src/fewbits/data/datasets/generalisation.py`). They
-are divided into two halves: settings may be chosen on half A, those of half B are only reported. Classes of few
-documents are left out. Queries are a fifth of the documents, or a tenth of the 10,000. A figure is the precision at
-100, or at a tenth of the database if that has fewer than 1,000 documents, averaged over the seeds that have a result.
+are divided into two halves: settings may be chosen on half A; half B is used only for reporting. Classes of few
+documents are left out. A fifth of the documents are queries, or a tenth in corpora of 10,000. A figure is the
+precision at 100, or at a tenth of the database if that has fewer than 1,000 documents, averaged over the seeds that
+have a result.
 
-The *mean rank* of a method is over the corpora, 1 for the highest precision. The *worst deficit* of a default is the
-largest difference to any other method on any corpus, with the larger standard deviation of the two over the seeds;
-a negative deficit is a lead. Corpora without a result of the default are left out. With labels at 16 and 32 bits, half
-B had been looked at before the last choice of settings ([defaults.md](defaults.md)).
+The *mean rank* of a method is the mean over the corpora of its rank by precision; 1 is best. The *worst deficit* of a
+default is the largest difference to any other method on any corpus, with the larger standard deviation of the two over
+the seeds; a negative deficit is a lead. Corpora without a result of the default are left out. With labels at 16 and 32
+bits, half B had been looked at before the last choice of settings ([defaults.md](defaults.md)).
 """
 COMMANDS = """\
 Made by:

@@ -1,4 +1,4 @@
-"""Corpora made from the benchmark archives, to check settings on others than those they were chosen on.
+"""Corpora made from the benchmark archives, to evaluate settings on corpora on which they were not chosen.
 
 Everything follows from hashes of ids: documents, split into two halves, and queries. Settings may be chosen on the
 corpora of half A; those of half B are only reported. The documents of arXiv, 20 Newsgroups and the docstrings are
@@ -29,7 +29,7 @@ ARXIV, NG20, REUTERS = "arxiv-abstracts-140k.jsonl.gz", "20news-bydate.tar.gz", 
 
 @dataclass(frozen=True)
 class Corpus:
-    """One corpus: the half it belongs to, how its documents are read, and how many of them are taken.
+    """One corpus: the half it belongs to, how its documents are read, and how many of them are used.
 
     Of the documents with the smallest hashes, those in a class of fewer than ``min_class`` are left out.
     """

@@ -44,13 +44,13 @@ _RECORD = struct.Struct("<QI")  # a version and its checksum
 
 
 class Connection(sqlite3.Connection):
-    """A connection that shares with others of the same file what was compared with its checksum."""
+    """A connection that shares the set of verified rows with other connections to the same file."""
 
     verified: set[object]
 
 
 def connect(path: Path, mode: str, *, is_durable: bool, verified: set[object]) -> Connection:
-    """Open a file that may have been altered: nothing in it is run, and its values are limited in size."""
+    """Open a file that may have been altered: none of its SQL is executed, and the size of its values is limited."""
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}",
         uri=True,
@@ -80,7 +80,7 @@ def connect(path: Path, mode: str, *, is_durable: bool, verified: set[object]) -
 
 
 def check_schema(connection: sqlite3.Connection, path: Path, *, has_sums: bool) -> None:
-    """Raise an error if the file has other tables than ours; a view of the same name may run for ever."""
+    """Raise an error if the schema of the file is not the expected one; a view of the same name may run for ever."""
     found = connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name").fetchall()
     if found != _expected_schema(has_sums):
         raise BrokenFolderError(f"{path} was altered: its schema differs", hint=RESTORE)
@@ -100,8 +100,8 @@ def _committed_file(path: Path) -> Path:
 def record_commit(path: Path, version: int, *, is_new: bool = False) -> None:
     """Record outside of the database that a version was committed.
 
-    If the write-ahead log is damaged, SQLite takes the commits before the damage for all there are. A crash before the
-    record is on disk leaves an earlier one, which is no contradiction.
+    If the write-ahead log is damaged, SQLite ignores it from the damage on. A crash before the record is on disk
+    leaves an older record, which is not an error.
     """
     content = struct.pack("<Q", version)
     descriptor = os.open(_committed_file(path), os.O_WRONLY | (os.O_CREAT if is_new else 0), 0o666)

@@ -1,4 +1,4 @@
-"""Verification of the SQLite file: what is derived is compared with the documents. Upgrade of earlier formats."""
+"""Verification of the SQLite file: derived data are compared with the documents. Upgrade of earlier formats."""
 
 from __future__ import annotations
 

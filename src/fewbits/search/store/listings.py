@@ -203,7 +203,7 @@ class Listings(ABC):
         try:
             for later in range(version + 1, self.state["version"] + 1):
                 self.check_rows(VERSION, str(later))
-        except BrokenFolderError:  # who reads everything does not need the record
+        except BrokenFolderError:  # all documents are read instead, without the record
             return None
         query = "SELECT DISTINCT position FROM changes WHERE version > ? ORDER BY position"
         return _integers(self._connection.execute(query, (version,)))

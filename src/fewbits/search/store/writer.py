@@ -42,7 +42,7 @@ MAX_CHANGES = 100_000  # a reader that missed more reads all codes again
 
 
 def create_database() -> Database:
-    """Create an empty temporary file, which is removed with its last user."""
+    """Create an empty database in a temporary file that is removed when it is no longer used."""
     folder = Path(tempfile.mkdtemp(prefix="fewbits-"))
     database = Database(folder / "documents.sqlite", is_durable=False)
     database.create(SCHEMA + SUMS_SCHEMA)

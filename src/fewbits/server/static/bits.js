@@ -14,8 +14,8 @@ export function showBits(place, bits, info) {
     el(
       "p",
       { class: "intro" },
-      `${number(info.documents)} documents are indexed. ${trainingSentence(info)} Each bit divides the documents into two groups, by words that `
-        + "are more frequent in one than in the other: it is 1 for the first group and 0 for the second. The code of a document is its bits in this order.",
+      `${number(info.documents)} documents are indexed. ${trainingSentence(info)} Each bit divides the documents into two groups, listed here by the words that `
+        + "are more frequent in one than in the other: the bit is 1 for the first group and 0 for the second. The code of a document is its bits in this order.",
     ),
     el(
       "ol",
@@ -44,7 +44,7 @@ export function showBit(place, response, info) {
     place,
     el("p", { class: "steps" }, step(bit - 1, `← Bit ${bit - 1}`), el("a", { href: "#bits" }, "All bits"), step(bit + 1, `Bit ${bit + 1} →`)),
     el("h1", {}, `Bit ${bit}`),
-    el("p", { class: "intro" }, "It is 1 for documents closer to the first group of words below, and 0 for those closer to the second. The documents are the clearest examples."),
+    el("p", { class: "intro" }, "It is 1 for documents closer to the first group of words below, and 0 for those closer to the second. The documents shown are the clearest examples."),
     share(response),
     el(
       "div",

@@ -60,11 +60,11 @@ function sections(explanation, reason) {
 function scoreSentence(hit, parts, { rank, state }) {
   const place = [el("b", {}, `Rank ${number(rank)}`), state.sort ? ` by ${state.sort.replace(/^-/, "")}` : ""];
   const score = el("b", {}, hit.score.toFixed(2));
-  if (hit.lexical === null) return [place, ": the score ", score, " is the share of the bits that agree, each counted by how sure it is."];
-  if (state.rank === "words") return [place, ": the score ", score, " is that of its words, relative to the best hit."];
+  if (hit.lexical === null) return [place, ": the score ", score, " is the share of the bits that agree, each weighted by the query's confidence in it."];
+  if (state.rank === "words") return [place, ": the score ", score, " is its BM25 score relative to the best hit."];
   const words = parts.words.toFixed(2);
   const codes = Math.max(0, hit.score.toFixed(2) - words).toFixed(2); // so that the rounded parts have the rounded sum
-  return [place, ": the score ", score, " is ", el("span", { class: "key words" }, `${words} from words`), " and ", el("span", { class: "key codes" }, `${codes} from codes`), "."];
+  return [place, ": the score is ", score, ": ", el("span", { class: "key words" }, `${words} from words`), " and ", el("span", { class: "key codes" }, `${codes} from codes`), "."];
 }
 
 function wordsPart(explanation, hit, parts) {
@@ -96,10 +96,10 @@ function codesPart(explanation, hit, parts, { bits, info, source }) {
       "p",
       {},
       `${number(bits - explanation.distance)} of ${bits} bits agree with ${name}; about ${Math.round(bits / 2)} would by chance.`,
-      hit.same_label === null ? "" : ` Of hits this near, ${percent(hit.same_label)} have ${source.query === undefined ? "a label of the document" : "the label of what was searched for"}.`,
+      hit.same_label === null ? "" : ` Of hits at this distance, ${percent(hit.same_label)} have ${source.query === undefined ? "a label of the document" : "the label of the query"}.`,
     ),
-    explanation.towards.length ? [el("h3", {}, "Words of this document that bring it near"), bars(explanation.towards.slice(0, 6), most)] : null,
-    explanation.away.length ? [el("h3", {}, "Words that lead away"), el("p", { class: "away" }, explanation.away.slice(0, 5).map((word) => el("span", { class: "tag" }, word.word)))] : null,
+    explanation.towards.length ? [el("h3", {}, "Words that make its code more similar"), bars(explanation.towards.slice(0, 6), most)] : null,
+    explanation.away.length ? [el("h3", {}, "Words that make its code less similar"), el("p", { class: "away" }, explanation.away.slice(0, 5).map((word) => el("span", { class: "tag" }, word.word)))] : null,
     el("span", { class: "meter", "aria-hidden": "true" }, segment("codes", parts.codes)),
   );
 }
@@ -126,7 +126,7 @@ function bitsSection(bits, reason) {
   const section = el(
     "details",
     { class: "fold the-bits", open: areBitsOpen },
-    el("summary", {}, "The bits, and how much each counts"),
+    el("summary", {}, "The bits and their weights"),
     strip(bits, sourceName, reason),
     table("Bits that agree", matching, name, reason),
     differing.length ? table("Bits that differ", differing, name, reason) : el("p", { class: "quiet" }, "No bit differs."),
@@ -170,7 +170,7 @@ function table(title, bits, name, reason) {
   );
 }
 
-// A change of a weight shows the hits anew, with this explanation open.
+// Changing a weight reloads the hits and keeps this explanation open.
 export function weightSelect(bit, { state, hit }) {
   const weight = state.weights[bit] ?? 1;
   const choices = WEIGHTS.some(([value]) => value === weight) ? WEIGHTS : [...WEIGHTS, [weight, `${weight} times`]];

@@ -36,7 +36,7 @@ function totalSentence(answer, state) {
   const about = answer.total_is_exact ? "" : "about ";
   const documents = (count) => el("b", {}, count === 1 ? "1 document" : `${about}${number(count)} documents`);
   if (state.view === "like") return ["Most similar first, of ", documents(answer.total)];
-  if (state.rank === "codes" || !answer.hits.some((hit) => hit.lexical > 0)) return ["Nearest codes first, of ", documents(answer.total)];
+  if (state.rank === "codes" || !answer.hits.some((hit) => hit.lexical > 0)) return [documents(answer.total), ", nearest codes first"];
   return [documents(answer.total), answer.total === 1 ? " has" : " have", " a word of your query", state.rank === "hybrid" && answer.hits.some((hit) => hit.semantic > 0) ? "; the codes add others about its topic" : ""];
 }
 
@@ -91,7 +91,7 @@ function noHits(state) {
     { class: "note" },
     el("h2", {}, "No hits"),
     isFiltered
-      ? [el("p", {}, "No document that passes these filters matches. There may be hits without them."), withoutFilters(state)]
+      ? [el("p", {}, "No document matches with these filters. Without them there may be hits."), withoutFilters(state)]
       : el("p", {}, "Use different or additional words."),
   );
 }
@@ -104,7 +104,7 @@ function similarHead(document_, info) {
     el("h1", {}, heading(document_)),
     el("p", { class: "text", dir: "auto" }, document_.text.trim() ? excerpt(document_) : "(no text)"),
     el("p", { class: "labels" }, document_.labels.map((label) => el("span", { class: "tag" }, label)), shortFacts(document_)),
-    el("p", { class: "quiet" }, `The documents below agree with it in the most of the ${info.bits} bits. Open one to see why.`),
+    el("p", { class: "quiet" }, `The codes of the documents below are nearest to its code. Open one to see why.`),
   );
 }
 
@@ -160,7 +160,7 @@ export function scoreParts(hit, { state, info }) {
 // The distance, and how likely it means the same label, where that was measured.
 function likelihood(hit) {
   const differ = hit.distance === 1 ? "1 bit differs" : `${hit.distance} bits differ`;
-  return hit.same_label === null ? differ : `${differ}: ${percent(hit.same_label)} same label`;
+  return hit.same_label === null ? differ : `${differ} · same label: ${percent(hit.same_label)}`;
 }
 
 function closeness(hit, { state, info, bits }) {
@@ -169,7 +169,7 @@ function closeness(hit, { state, info, bits }) {
   return el(
     "span",
     { class: "near" },
-    el("span", { class: "score", title: "The score: words and codes together" }, meter, el("span", { class: "hidden" }, "score "), el("b", {}, hit.score.toFixed(2))),
+    el("span", { class: "score", title: "Score: words and codes combined" }, meter, el("span", { class: "hidden" }, "score "), el("b", {}, hit.score.toFixed(2))),
     hit.distance < bits || hit.semantic !== 0 ? el("span", { class: "likelihood" }, likelihood(hit)) : null,
   );
 }
@@ -183,11 +183,11 @@ export function segment(name, value) {
 export const percent = (share) => (share > 0 && share < 0.01 ? "under 1%" : `${Math.round(100 * share)}%`);
 
 const KINDS = {
-  topic: ["A topic", "by words, and by texts about the same"],
+  topic: ["A topic", "also finds documents on it in other words"],
   phrase: ["An exact phrase", "in quotes"],
-  without: ["Without a word", "a minus in front of it"],
+  without: ["Without a word", "put a minus before it"],
   filter: ["Only some documents", "by a field and its value"],
-  prefix: ["The beginning of a word", "a star at its end"],
+  prefix: ["The beginning of a word", "followed by an asterisk"],
 };
 
 // The start page: what can be done here, with queries that this corpus answers.
@@ -205,7 +205,7 @@ export function showStart(place, { info, examples = [], regions = [], state }) {
         "p",
         { class: "task" },
         info.searches_text
-          ? `Type words, a phrase or a whole sentence: ${number(info.documents)} documents are searched as you type. Those that have your words come first, together with those that say the same in other words. Each hit tells why it was found.`
+          ? `Type words, a phrase or a whole sentence: ${number(info.documents)} documents are searched as you type. Documents that contain your words, or are about the same topic, come first. Each hit explains why it was found.`
           : `${number(info.documents)} documents are near each other on the map if they are similar. ${clickVerb()} a point to see the documents most similar to it.`,
       ),
       kinds.length ? [el("h2", {}, "Try"), el("p", { class: "quiet" }, "The numbers count the documents that match."), el("dl", { class: "examples-of-queries" }, kinds.map((kind) => exampleRow(kind, examples)))] : null,
@@ -236,8 +236,8 @@ const queryButton = (query, count) =>
 function howItWorks(info) {
   if (!info.takes_text) return "Documents with similar codes are similar.";
   return (
-    "Each bit stands for two groups of words and shows which of them a text is closer to, so texts about the same topic agree in most bits. "
-    + "A query is ranked by its words (BM25) and by its bits together; both parts of the score are shown with each hit, and you can mute a bit or let it count more."
+    "Each bit separates two groups of words and shows which of them a text is closer to, so texts on the same topic agree in most bits. "
+    + "A query is ranked by its words (BM25) and by its bits together; both parts of the score are shown with each hit, and you can ignore a bit or give it more weight."
   );
 }
 
