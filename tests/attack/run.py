@@ -10,10 +10,10 @@ import argparse
 import sys
 import time
 
-from attack import changes, connections, folder, fuzzing, requests, service
+from attack import changes, connections, folder, fuzzing, request_attacks, service
 from attack.outcomes import PAGE, Attack, load, render, save, table
 
-MODULES = (service, requests, connections, fuzzing, folder, changes)
+MODULES = (service, request_attacks, connections, fuzzing, folder, changes)
 ATTACKS: list[Attack] = [attack for module in MODULES for attack in module.ATTACKS]  # add the attacks of a module here
 
 

@@ -67,6 +67,7 @@ def test_a_text_may_contain_what_unicode_calls_line_ends(tmp_path: Path, encodin
         assert [document.text for document in documents] == texts, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.json"])
 def test_a_flipped_bit_in_a_compressed_file_is_a_clear_error_or_harmless(tmp_path: Path, name: str) -> None:
     text = "text\n" + "".join(f"boat {number} wind\n" for number in range(30))

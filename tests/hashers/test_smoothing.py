@@ -111,6 +111,7 @@ def test_the_second_start_is_a_rotation_of_the_latent_space(monkeypatch: pytest.
     assert not np.allclose(smoothed.T @ smoothed, np.eye(smoothed.shape[1]), atol=0.1)
 
 
+@pytest.mark.slow
 def test_training_takes_steps_not_epochs() -> None:
     assert len(BernoulliVAE(4, random_state=0).fit(wide_rows()).history_) == 600  # one batch of 60 documents
 
