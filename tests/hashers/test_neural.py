@@ -214,12 +214,16 @@ os.waitpid(child, 0)
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes cannot be forked")
 @pytest.mark.parametrize(
-    ("threads", "expected"),
-    [("1", "equal"), ("2", "FewbitsError: a process that has trained in several threads forked this one")],
+    ("threads", "mkl_threads", "expected"),
+    [
+        ("1", "1", "equal"),
+        ("2", "1", "FewbitsError: a process that has trained in several threads forked this one"),
+        ("2", "2", "FewbitsError: a process that has trained in several threads forked this one"),
+    ],
 )
-def test_training_after_a_fork_is_as_before_or_a_clear_error(threads: str, expected: str) -> None:
+def test_training_after_a_fork_is_as_before_or_a_clear_error(threads: str, mkl_threads: str, expected: str) -> None:
     path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "OMP_NUM_THREADS": threads, "PYTHONPATH": path}
+    environment = {**os.environ, "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": mkl_threads, "PYTHONPATH": path}
     command = [sys.executable, "-W", "ignore", "-c", FORK]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=environment)
     assert done.stdout.startswith(expected), done.stderr

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from numbers import Real
 from typing import Any
 
+import faiss
 import numpy as np
 
 from fewbits.errors import FewbitsError, MissingExtraError, ParameterError
@@ -145,7 +146,7 @@ def need_torch() -> None:
             "a process that has trained in several threads forked this one, in which training would never end",
             hint="Start the process with multiprocessing's method spawn, or train with OMP_NUM_THREADS=1.",
         )
-    if torch.get_num_threads() > 1:
+    if max(torch.get_num_threads(), faiss.omp_get_max_threads()) > 1:
         _TRAINED_IN_THREADS.add(os.getpid())
 
 

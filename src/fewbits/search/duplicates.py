@@ -122,7 +122,7 @@ def duplicates_of_engine(
     found = snapshot.state.duplicate_cache.at(
         snapshot.version, min_similarity, numbers, lambda: find_pairs(texts, min_similarity, numbers)
     )
-    ids = [id for _, id, _, _ in sorted(reader.listed(), key=lambda row: row[0])]
+    ids = [one.id for _, one in sorted(reader.stored_documents(), key=lambda row: row[0])]
     return make_groups(found, texts, ids, options)
 
 

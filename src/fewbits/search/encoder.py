@@ -209,7 +209,7 @@ class EncodedDocuments:
 
 def read_encoded(model: Model, reader: Reader, positions: Positions, codes: Packed) -> EncodedDocuments:
     """Read the ids and labels that belong to codes."""
-    rows = {position: (id, labels, is_new) for position, id, labels, is_new in reader.listed()}
+    rows = {position: (one.id, one.labels, one.is_new) for position, one in reader.stored_documents()}
     listed = [rows[position] for position in positions.tolist()]
     old = [position for position, (_, _, is_new) in rows.items() if not is_new]
     # An updated document keeps its position and had a predecessor in the fit; added documents come after the last.

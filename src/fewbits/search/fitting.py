@@ -127,7 +127,7 @@ def store_fitted(
 def _fit(features: TextVectorizer | Embeddings, rows: Any, database: Database, options: FitOptions) -> Model:
     """Fit a hasher to a sample of the rows, and encode all; a few labelled documents are kept for calibration."""
     with database.reading() as connection:
-        labels, label_names = label_table(labels for _, _, labels, _ in Reader(connection).listed())
+        labels, label_names = label_table(one.labels for _, one in Reader(connection).stored_documents())
     method = options.method or (WITH_LABELS if len(label_names) > 1 else WITHOUT_LABELS)
     nested = {"nested": True} if options.nested else {}
     hasher = make_hasher(method, options.n_bits, options.random_state, **nested)

@@ -105,10 +105,6 @@ class Listings(ABC):
         """Iterate over all documents in order of insertion."""
         return (one.document() for _, one in self.stored_documents())
 
-    def listed(self) -> Iterator[tuple[int, DocumentId, tuple[str, ...], bool]]:
-        """Iterate over position, id, labels, and whether it is newer than the fit, of all documents in order."""
-        return ((position, one.id, one.labels, one.is_new) for position, one in self.stored_documents())
-
     def texts(self, *, are_new: bool, limit: int) -> list[str]:
         """Return the latest texts, of the fit or added or updated since."""
         condition = f"WHERE {'is_new' if are_new else 'NOT is_new'} ORDER BY position DESC LIMIT ?"
