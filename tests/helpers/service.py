@@ -1,7 +1,8 @@
-"""Serve an engine to a test, through HTTP in this process."""
+"""Serve an engine to a test in this process: to a client without a network, or at a port."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,11 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
+
+from fewbits import SearchEngine
+from fewbits.server.app import create_app
+from fewbits.server.run import listen, make_server
+from fewbits.server.schemas import Settings
 
 TOKEN = "open-sesame-7"
 AUTHORIZED = {"authorization": f"Bearer {TOKEN}"}
@@ -23,6 +29,19 @@ def serving(app: FastAPI) -> Iterator[TestClient]:
         while client.get("/readyz").status_code != 200 or client.get("/v1/map").status_code != 200:
             time.sleep(0.02)
         yield client
+
+
+@contextmanager
+def running(settings: Settings, engine: SearchEngine) -> Iterator[int]:
+    """Run a server in a thread and yield its port."""
+    server = make_server(create_app(engine, settings, use_umap=False), settings)
+    listener = listen("127.0.0.1", 0)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+    thread.start()
+    yield listener.getsockname()[1]
+    server.should_exit = True
+    thread.join(20)
+    assert not thread.is_alive()
 
 
 def error_of(response: httpx.Response) -> dict[str, Any]:

@@ -5,37 +5,22 @@ from __future__ import annotations
 import json
 import re
 import socket
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import pytest
 
 from fewbits import SearchEngine
-from fewbits.server.app import create_app
-from fewbits.server.run import listen, make_server
 from fewbits.server.schemas import Settings
 from helpers.corpora import tiny_documents
-from helpers.service import ERROR_FIELDS
+from helpers.service import ERROR_FIELDS, running
 
 LIMITS = Settings(head_seconds=1, body_seconds=1, connections=20, bodies_bytes=100_000)
 GET = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n"
 POST = b"POST /v1/search HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
 BODY = b'{"query": "boat"}'
 REQUEST = POST + b"content-length: %d\r\n\r\n" % len(BODY) + BODY
-
-
-@contextmanager
-def running(settings: Settings, engine: SearchEngine) -> Iterator[int]:
-    server = make_server(create_app(engine, settings, use_umap=False), settings)
-    listener = listen("127.0.0.1", 0)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    yield listener.getsockname()[1]
-    server.should_exit = True
-    thread.join(20)
-    assert not thread.is_alive()
 
 
 @pytest.fixture(scope="module")

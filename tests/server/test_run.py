@@ -20,10 +20,10 @@ import pytest
 from typer.testing import CliRunner
 
 from fewbits import Document, SearchEngine, cli
-from fewbits.server.app import create_app
-from fewbits.server.run import listen, make_server, raise_file_limit
+from fewbits.server.run import raise_file_limit
 from fewbits.server.schemas import Settings
 from helpers.corpora import tiny_documents
+from helpers.service import running
 
 LARGE_TEXT = 30_000_000  # bytes: more than the socket buffers hold
 SHORT_TIMEOUTS = Settings(head_seconds=2, body_seconds=1, body_bytes=50_000)
@@ -35,14 +35,8 @@ def port() -> Iterator[int]:
     raise_file_limit()
     huge = Document("huge", "enormous " + "x" * LARGE_TEXT)
     engine = SearchEngine.from_documents([*tiny_documents(), huge], n_bits=20, method="itq")
-    server = make_server(create_app(engine, SHORT_TIMEOUTS, use_umap=False), SHORT_TIMEOUTS)
-    listener = listen("127.0.0.1", 0)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
-    thread.start()
-    yield listener.getsockname()[1]
-    server.should_exit = True
-    thread.join(20)
-    assert not thread.is_alive()
+    with running(SHORT_TIMEOUTS, engine) as address:
+        yield address
 
 
 def connect(port: int) -> socket.socket:

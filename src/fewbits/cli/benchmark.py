@@ -77,9 +77,7 @@ def bench_run(
         failures += step.failed_before if step.result is None else step.result.error is not None
     if suite == GENERALISATION:
         print(render_tables(Store(load_results(results), load_failures(results))))
-    if failures:
-        print_status(f"{plural(failures, 'run')} failed; repeat with --retry.")
-        raise typer.Exit(1)
+    _exit_if_failed(failures, "; repeat with --retry")
 
 
 @bench.command("asymmetric")
@@ -107,8 +105,12 @@ def bench_asymmetric(
         for step in track_runs(run_all(todo, results, jobs=jobs, again=True)) if todo else ():
             failures += step.result is not None and step.result.error is not None
     print(render_asymmetric_tables(Store(load_results(results), load_failures(results)), dataset or ()))
+    _exit_if_failed(failures)
+
+
+def _exit_if_failed(failures: int, advice: str = "") -> None:
     if failures:
-        print_status(f"{plural(failures, 'run')} failed.")
+        print_status(f"{plural(failures, 'run')} failed{advice}.")
         raise typer.Exit(1)
 
 
