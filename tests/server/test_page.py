@@ -64,7 +64,7 @@ def test_click_on_a_hit_shows_what_its_words_and_its_bits_saw(open_page: Open, a
     page.wait_for_selector(".parts")
     score = hit.locator(".score b").inner_text()
     words, codes = (float(text.split()[0]) for text in hit.locator(".key").all_inner_texts())
-    expect(hit.locator(".lead")).to_contain_text(f"the score {score} is {words:.2f} from words and {codes:.2f}")
+    expect(hit.locator(".lead")).to_contain_text(f"the score is {score}: {words:.2f} from words and {codes:.2f}")
     assert words + codes == pytest.approx(float(score))
     matched = set(hit.locator(".part.words .word-bars li > span:first-child").all_inner_texts())
     assert matched
