@@ -8,7 +8,7 @@ from fewbits.server.schemas import Settings
 
 END_OF_HEAD = re.compile(rb"\n\r?\n")
 LONGEST_END = 3  # bytes
-LONGEST_SIZE = 32  # bytes of a line that are looked at for the size of a chunk
+LONGEST_SIZE = 32  # bytes of a line parsed for the size of a chunk
 
 
 class Head:

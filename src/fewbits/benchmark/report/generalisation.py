@@ -146,7 +146,7 @@ have a result.
 The *mean rank* of a method is the mean over the corpora of its rank by precision; 1 is best. The *worst deficit* of a
 default is the largest difference to any other method on any corpus, with the larger standard deviation of the two over
 the seeds; a negative deficit is a lead. Corpora without a result of the default are left out. With labels at 16 and 32
-bits, half B had been looked at before the last choice of settings ([defaults.md](defaults.md)).
+bits, results of half B were known before the last choice of settings ([defaults.md](defaults.md)).
 """
 COMMANDS = """\
 Made by:
